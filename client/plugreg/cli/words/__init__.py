@@ -1,0 +1,1 @@
+"""The words of the command line, one module for each group of commands. Handlers stand beside this folder."""

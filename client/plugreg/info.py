@@ -1,0 +1,137 @@
+"""`plugreg info`: what a plugin is, who signed it, and what it needs on this machine; all of it proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from plugreg.environment import launcher_state
+from plugreg.statements import proved
+from plugreg_schemas.errors import NotAllowed, NotAvailable, Unverifiable
+from plugreg_schemas.fields import format_time
+from plugreg_schemas.names import Version
+from plugreg_schemas.trust.proof import prove_release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from plugreg.remote import Remote
+    from plugreg_schemas.api import DocumentVersion, PluginDocument
+    from plugreg_schemas.history import History
+    from plugreg_schemas.names import Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What `plugreg info` shows of one version of a plugin and of the plugin itself."""
+
+    document: PluginDocument
+    history: History
+    entry: DocumentVersion
+    verdict: str
+    """`verified`, or the code that says why the release cannot be judged; it is not installed then."""
+    registry: dict[str, str]
+    launchers: list[dict[str, str | None]]
+
+    @property
+    def signer(self) -> str:
+        """Who signed the release, in words."""
+        return self.document.signers[self.entry.signer].signer.words
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what `plugreg info --json` prints."""
+        entry = self.entry
+        return {
+            "name": self.document.name,
+            "description": self.document.description,
+            "registry": self.registry,
+            "status": self.document.status.model_dump(mode="json"),
+            "owners": [owner.words for owner in self.history.owners],
+            "version": entry.version,
+            "digest": entry.digest,
+            "size": entry.size,
+            "published_at": format_time(entry.published_at),
+            "format": entry.format,
+            "signer": self.document.signers[entry.signer].signer.model_dump(),
+            "signer_id": self.signer,
+            "verdict": self.verdict,
+            "yanked": entry.yanked,
+            "reason": entry.reason,
+            "components": [component.model_dump(mode="json") for component in entry.components],
+            "skills": entry.counts.skills,
+            "launchers": self.launchers,
+            "versions": [
+                {
+                    "version": v.version,
+                    "published_at": format_time(v.published_at),
+                    "yanked": v.yanked,
+                    "reason": v.reason,
+                }
+                for v in self.document.versions
+            ],
+        }
+
+
+def info(remote: Remote, ref: Ref, environ: Mapping[str, str]) -> Info:
+    """Look up a plugin and prove what its document says.
+
+    Raises:
+        NotAvailable: `plugin_not_found`, `version_not_found`.
+        IntegrityError: the document contradicts what was signed.
+    """
+    document, history = proved(remote, ref.name)
+    entry = _choose(document, ref)
+    return Info(
+        document=document,
+        history=history,
+        entry=entry,
+        verdict=_verdict(document, entry, remote, history),
+        registry=remote.ref.model_dump(),
+        launchers=launcher_state(entry.launchers, environ),
+    )
+
+
+def _verdict(document: PluginDocument, entry: DocumentVersion, remote: Remote, history: History) -> str:
+    try:
+        prove_release(document, entry, remote.attestation, history)
+    except Unverifiable as error:
+        return error.code
+    return "verified"
+
+
+def look_up(remotes: Sequence[Remote], ref: Ref, environ: Mapping[str, str]) -> Info:
+    """Look a plugin up in the only registry that has it.
+
+    Raises:
+        NotAvailable: `plugin_not_found`: none has it.
+        NotAllowed: `name_in_several_registries`.
+    """
+    found: list[Info] = []
+    missing: NotAvailable | None = None
+    for remote in remotes:
+        try:
+            found.append(info(remote, ref, environ))
+        except NotAvailable as error:
+            if error.code != "plugin_not_found":
+                raise
+            missing = error
+    if len(found) > 1:
+        places = " and ".join(one.registry["url"] for one in found)
+        raise NotAllowed(
+            "name_in_several_registries",
+            f"`{ref.name}` is in {places}",
+            hint="choose one with `--registry NAME`",
+        )
+    if not found:
+        raise missing or NotAvailable("plugin_not_found", f"`{ref.name}` was not found")
+    return found[0]
+
+
+def _choose(document: PluginDocument, ref: Ref) -> DocumentVersion:
+    """The best version in the range; without one the newest release, else prerelease, else a yanked one."""
+    candidates = [entry for entry in document.versions if not entry.yanked]
+    for entries, prereleases in ((candidates, False), (candidates, True), (document.versions, True)):
+        best = ref.range.best((Version(entry.version) for entry in entries), prereleases=prereleases)
+        if best is not None:
+            return next(entry for entry in entries if entry.version == best.text)
+    raise NotAvailable("version_not_found", f"`{document.name}` has no version in `{ref.range}`")

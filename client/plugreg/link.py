@@ -1,0 +1,320 @@
+"""The HTTP under a registry: one request at a time, again where that helps, every failure one of our errors.
+
+once       one exchange; a GET follows redirects, never from an encrypted place to an open one
+request    once, again after connection faults, 429 and 502-504, with growing pauses; error answers are raised
+whole      request and its whole content, again where the answer was cut short
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin, urlsplit
+
+import urllib3
+
+from plugreg_schemas.api import Problem
+from plugreg_schemas.errors import (
+    INTEGRITY_CODES,
+    UNVERIFIABLE_CODES,
+    Boundary,
+    Conflict,
+    Finding,
+    Gone,
+    IntegrityError,
+    InvalidInput,
+    NoSpace,
+    NotAllowed,
+    NotAvailable,
+    PlugregError,
+    Severity,
+    Temporary,
+    TooLarge,
+    Unverifiable,
+    UsageError,
+)
+from plugreg_schemas.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MAX_DOCUMENT: Final = 16 << 20
+"""Bytes of any document that is read into memory."""
+CONNECT_TIMEOUT_S: Final = 10
+READ_TIMEOUT_S: Final = 60
+MAX_REDIRECTS: Final = 5
+_MAX_PROBLEM: Final = 1 << 20
+"""Bytes of an error's document; a longer one is no problem document."""
+LINK_CODES: Final = frozenset(
+    {
+        "registry_unreachable",
+        "registry_url_insecure",
+        "registry_url_invalid",
+        "tls_failed",
+        "too_many_redirects",
+    }
+)
+"""Refusals that say nothing of what was asked for: the registry was not reached."""
+TRANSIENT: Final = frozenset({429, 502, 503, 504})
+"""Statuses after which the same request may succeed at once."""
+_CLASS_OF_STATUS: Final[dict[int, type[PlugregError]]] = {
+    400: InvalidInput,
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotAvailable,
+    409: Conflict,
+    410: Gone,
+    413: TooLarge,
+    422: InvalidInput,
+    429: Temporary,
+    507: NoSpace,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a request is made, and the seconds between two tries, doubled every time."""
+
+    tries: int = 5
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 30.0
+    """Also the most that is waited where the registry asks for more."""
+
+    def pauses(self) -> Iterator[float | None]:
+        """Yield how long to wait after each try, with jitter; None after the last."""
+        for exponent in range(self.tries - 1):
+            pause = self.first_pause_s * 2**exponent * random.uniform(0.5, 1.5)  # noqa: S311 - no secret
+            yield min(pause, self.longest_pause_s)
+        yield None
+
+    def asked(self, retry_after: str, pause: float) -> float:
+        """Return the seconds that the registry asks for, where it does."""
+        wanted = retry_after.isascii() and retry_after.isdecimal()
+        return min(float(retry_after), self.longest_pause_s) if wanted else pause
+
+
+PATIENT: Final = Patience()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a URL's host is this machine: `localhost` or a loopback address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_url(url: str, *, insecure_http: bool = False) -> str:
+    """Return a registry's URL with one slash at its end.
+
+    Raises:
+        UsageError: `registry_url_invalid`, `registry_url_insecure`.
+    """
+    parts = urlsplit("")
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        parts.port  # noqa: B018 - raises where the port is no number
+    except ValueError:
+        host = ""
+    plain = url.isascii() and url.isprintable() and not set(url) & set(" ?#@\\")
+    if not host or not plain or parts.scheme not in {"http", "https"}:
+        raise UsageError(
+            "registry_url_invalid",
+            f"{quoted(_without_password(url))} is not the URL of a registry",
+            hint="write for example `https://plugins.example.com`",
+        )
+    if _is_exposed(url) and not insecure_http:
+        raise UsageError(
+            "registry_url_insecure",
+            f"{quoted(url)} is not encrypted",
+            hint="use https, or `plugreg registry add --insecure-http` if the network between is trusted",
+        )
+    return url.rstrip("/") + "/"
+
+
+def _is_exposed(url: str) -> bool:
+    """Whether what goes to this URL can be read and changed on its way."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "")
+
+
+def _without_password(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    return f"{scheme}{mark}...@{rest.rpartition('@')[2]}" if "@" in rest else url
+
+
+class Link:
+    """How one registry is reached. `url` ends in a slash; what is asked for is relative to it or absolute."""
+
+    def __init__(self, url: str, *, insecure_http: bool = False, patience: Patience = PATIENT) -> None:
+        self.url = check_url(url, insecure_http=insecure_http)
+        self.patience = patience
+        self._insecure_http = insecure_http
+        self._pool = urllib3.PoolManager(
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+            retries=False,
+            headers={"User-Agent": "plugreg", "Accept-Encoding": "identity"},
+        )
+
+    def whole(
+        self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """Return the status and the whole content of an answer; a cut one is asked for again."""
+        for pause in self.patience.pauses():
+            with self.request(method, path, body=body, headers=headers) as response:
+                try:
+                    content = _limited(response, MAX_DOCUMENT)
+                except (urllib3.exceptions.HTTPError, OSError):
+                    if pause is None:
+                        raise self._unreachable(
+                            f"the connection to {self.url} ended in the middle of an answer"
+                        ) from None
+                    time.sleep(pause)
+                    continue
+            if len(content) > MAX_DOCUMENT:
+                raise TooLarge("document_too_large", f"{path} is larger than {MAX_DOCUMENT} bytes")
+            return response.status, content
+        raise AssertionError  # the last pause is None and ends the loop
+
+    def request(
+        self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> urllib3.BaseHTTPResponse:
+        """Ask until an answer comes that is not a passing fault, and raise for it if it is an error."""
+        for pause in self.patience.pauses():
+            try:
+                response = self.once(method, path, body=body, headers=headers)
+                if response.status not in TRANSIENT or pause is None:
+                    raise_for(response)
+                    return response
+                response.close()
+                time.sleep(self.patience.asked(response.headers.get("Retry-After", ""), pause))
+            except Temporary as error:
+                if error.code != "connection_failed":
+                    raise
+                if pause is None:
+                    raise self._unreachable(error.message) from None
+                time.sleep(pause)
+        raise AssertionError  # the last pause is None and ends the loop
+
+    def _unreachable(self, message: str) -> NotAvailable:
+        return NotAvailable(
+            "registry_unreachable", message, hint="is the address right and the registry running?"
+        )
+
+    def once(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | Iterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        """Ask once. Only a GET follows redirects: the URLs of uploads are secrets."""
+        url = _joined(self.url, path)
+        for _ in range(MAX_REDIRECTS + 1):
+            if _is_exposed(url) and not self._insecure_http:
+                raise NotAvailable(
+                    "registry_url_insecure",
+                    f"the registry {self.url} leads to {quoted(url)}, which is not encrypted",
+                )
+            response = self._sent(method, url, body, headers or {})
+            to = response.get_redirect_location() if method == "GET" else None
+            if not to:
+                return response
+            response.close()
+            url = _joined(url, to)
+        raise NotAvailable("too_many_redirects", f"the registry {self.url} redirects in a circle")
+
+    def _sent(
+        self, method: str, url: str, body: bytes | Iterator[bytes] | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            return self._pool.request(
+                method,
+                url,
+                body=body,
+                headers={**self._pool.headers, **headers},
+                preload_content=False,
+                decode_content=False,  # nothing encoded was asked for: no small answer becomes a large one
+                redirect=False,
+                retries=False,
+            )
+        except urllib3.exceptions.SSLError as error:
+            raise NotAvailable(
+                "tls_failed",
+                f"the certificate of {self.url} is not accepted: {error}",
+                hint="set SSL_CERT_FILE to your organisation's certificate authorities",
+            ) from None
+        except (urllib3.exceptions.LocationValueError, UnicodeError):
+            raise NotAvailable(
+                "registry_url_invalid", f"the registry {self.url} leads to {quoted(url)}, which is no URL"
+            ) from None
+        except (urllib3.exceptions.HTTPError, OSError):
+            raise Temporary("connection_failed", f"no connection to {self.url}") from None
+
+
+def error_of(problem: Problem, status: int) -> PlugregError:
+    """Return the error that a registry reported as a problem document, in the class that it was raised as."""
+    kind = _CLASS_OF_STATUS.get(status, Temporary if status >= 500 else InvalidInput)  # noqa: PLR2004
+    if problem.code in INTEGRITY_CODES:
+        kind = IntegrityError
+    elif problem.code in UNVERIFIABLE_CODES:
+        kind = Unverifiable
+    findings = [
+        Finding(
+            item.code,
+            item.message,
+            Severity(item.severity) if item.severity in set(Severity) else Severity.ERROR,
+            Boundary(item.boundary) if item.boundary in set(Boundary) else Boundary.REGISTRY,
+            item.file,
+            item.pointer,
+        )
+        for item in problem.errors
+    ]
+    return kind(
+        problem.code,
+        problem.detail or problem.title,
+        hint=problem.hint,
+        findings=findings,
+        details={
+            **({"request_id": problem.request_id} if problem.request_id else {}),
+            **(problem.model_extra or {}),
+        },
+    )
+
+
+def _joined(base: str, reference: str) -> str:
+    try:
+        return urljoin(base, reference)
+    except ValueError:
+        raise NotAvailable(
+            "registry_url_invalid", f"the registry {base} leads to {quoted(reference)}, which is no URL"
+        ) from None
+
+
+def _limited(response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
+    """Return the content, or one byte more than `limit` of it; only the empty read tells that it is whole."""
+    content = b""
+    while len(content) <= limit and (more := response.read(limit + 1 - len(content))):
+        content += more
+    return content
+
+
+def raise_for(response: urllib3.BaseHTTPResponse) -> None:
+    """Raise what an answer that is no success says."""
+    if 200 <= response.status < 300:  # noqa: PLR2004
+        return
+    with response:
+        try:
+            problem = Problem.model_validate_json(_limited(response, _MAX_PROBLEM))
+        except (ValueError, urllib3.exceptions.HTTPError, OSError):
+            words = f"the registry answered with HTTP status {response.status}"
+            problem = Problem(title=words, status=response.status, code="http_error")
+    raise error_of(problem, response.status)

@@ -1,0 +1,116 @@
+"""Whom a name belongs to on this machine, and which changes of that are silent: none.
+
+A name is pinned to {registry, signer, newest statement of its history}. A release by another signer is taken
+without a question only where its signer is an owner by a history that contains the pinned statement: then
+the owners whom this machine trusted have signed for the new one themselves. A history that lacks the pinned
+statement is either another plugin that took the name (its signer differs: `signer_changed`, to be accepted by
+naming the new signer) or a registry that hides a statement (the signer is the same: `history_forked`, never
+acceptable).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from plugreg_schemas.errors import IntegrityError, NotAllowed
+from plugreg_schemas.names import VersionRange
+
+if TYPE_CHECKING:
+    from plugreg.plugins_root import Facts, Pin, State
+    from plugreg_schemas.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person decided for one command.
+
+    `accept_signer` is an identity in words and `accept_registry` a registry id: each accepts exactly the
+    one it names.
+    """
+
+    prereleases: bool = False
+    accept_signer: str = ""
+    accept_registry: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A plugin that is wanted, and what this machine knows of it.
+
+    `asked` is None where no range was given.
+    """
+
+    name: str
+    asked: VersionRange | None
+    installed: Facts | None = None
+    state: State | None = None
+    whole: bool = False
+    """Whether everything of the installed release is in its place."""
+    needed: tuple[VersionRange, ...] = ()
+    """The ranges that other plugins need it in. They limit this choice, and are not kept."""
+
+    @property
+    def pin(self) -> Pin | None:
+        """Whom the name belongs to here."""
+        return self.state.pin if self.state else None
+
+    @property
+    def range(self) -> VersionRange:
+        """The range to choose from: the one asked for now, else the one asked for at first."""
+        return self.asked or VersionRange(self.state.range if self.state else "")
+
+
+def check_pin(wish: Wish, registry: str, signer: str, history: History, options: Options) -> None:
+    """Refuse what would give a name, or data that is kept of it, to somebody else.
+
+    `registry` and `signer` are those of the release, `history` is proved.
+
+    Raises:
+        NotAllowed: `registry_changed`, `signer_changed`, `data_belongs_to_other_signer`.
+        IntegrityError: `history_forked`.
+    """
+    pin = wish.pin
+    if pin is None:
+        return
+    if pin.registry != registry:
+        if options.accept_registry != registry:
+            raise other_registry(wish, registry)
+    elif pin.head in history.digests:
+        return
+    if pin.signer != signer:
+        if options.accept_signer != signer:
+            raise _other_signer(wish, signer)
+    elif pin.registry == registry:
+        raise IntegrityError(
+            "history_forked",
+            f"the history of `{wish.name}` lacks a statement that was in it before",
+            hint="the registry lost or hides a statement; do not install until its operator explains",
+        )
+
+
+def other_registry(wish: Wish, registry: str) -> NotAllowed:
+    """Return the refusal of a plugin from another registry than the pinned one."""
+    pinned = wish.pin.registry if wish.pin else ""
+    code = "registry_changed" if wish.installed else "data_belongs_to_other_signer"
+    return NotAllowed(
+        code,
+        f"{_belongings(wish)} belongs to the registry `{pinned}`, and this one is `{registry}`",
+        hint=f"if both are the same plugin to you, add `--accept-registry {registry}`",
+        details={"pinned": pinned, "offered": registry},
+    )
+
+
+def _other_signer(wish: Wish, signer: str) -> NotAllowed:
+    pinned = wish.pin.signer if wish.pin else ""
+    code = "signer_changed" if wish.installed else "data_belongs_to_other_signer"
+    return NotAllowed(
+        code,
+        f"{_belongings(wish)} belongs to the signer `{pinned}`, and this release is signed by `{signer}`",
+        hint=f"if you trust the new signer with it, add `--accept-signer {signer}`",
+        details={"pinned": pinned, "offered": signer},
+    )
+
+
+def _belongings(wish: Wish) -> str:
+    return f"`{wish.name}`" if wish.installed else f"the data kept of `{wish.name}`"

@@ -1,0 +1,113 @@
+"""`BlobStore` in a folder: the key is the path, so a web server can offer the folder as it is.
+
+An object is written beside its final name, synced, and renamed over it; its folder is synced last. The
+writer holds a lock on what it writes, so whatever is left half-written without a lock belongs to nobody and
+is swept away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from plugreg_registry.blobs.folders import make_public, store_faults, sync_folder
+from plugreg_registry.ports import check_key
+from plugreg_schemas.errors import NotAvailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from plugreg_registry.ports import Source
+
+_UNFINISHED: Final = ".unfinished-"
+_COPY_BYTES: Final = 1 << 20
+FILE_MODE: Final = 0o644
+"""Readable by a web server under another account; nothing below the objects folder is secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesystemBlobs:
+    """The objects below one folder."""
+
+    folder: Path
+
+    def put(self, key: str, source: Source) -> None:
+        """See `BlobStore.put`."""
+        target = self.folder / check_key(key)
+        with store_faults(self.folder):
+            if not target.parent.is_dir():
+                make_public(target.parent, self.folder)
+            with _unfinished(target.parent) as (path, file):
+                while chunk := source.read(_COPY_BYTES):
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+                path.replace(target)
+            sync_folder(target.parent)
+
+    def open(self, key: str) -> BinaryIO:
+        """See `BlobStore.open`."""
+        try:
+            with store_faults(self.folder):
+                return (self.folder / check_key(key)).open("rb")
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise NotAvailable("object_not_found", f"there is no object `{key}`") from None
+
+    def has(self, key: str) -> bool:
+        """See `BlobStore.has`."""
+        return (self.folder / check_key(key)).is_file()
+
+    def delete(self, key: str) -> None:
+        """See `BlobStore.delete`."""
+        target = self.folder / check_key(key)
+        with store_faults(self.folder), suppress(FileNotFoundError):
+            target.unlink()
+            sync_folder(target.parent)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """See `BlobStore.keys`."""
+        top = self.folder / check_key(prefix)
+        found = (path for path in top.rglob("*") if path.is_file() and not path.name.startswith(_UNFINISHED))
+        yield from sorted(path.relative_to(self.folder).as_posix() for path in found)
+
+    def sweep(self) -> int:
+        """Remove what crashed writers left half-written and return how much that was."""
+        swept = 0
+        for path in self.folder.rglob(_UNFINISHED + "*"):
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue  # its writer is alive
+                path.unlink()
+                swept += 1
+        return swept
+
+
+class _unfinished:  # noqa: N801 - used as a `with` function
+    """A new file that is locked while it is written and gone afterwards unless it was renamed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> tuple[Path, BinaryIO]:
+        while True:
+            self.path = self.folder / f"{_UNFINISHED}{secrets.token_hex(8)}"
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+            self.file = os.fdopen(descriptor, "wb")
+            os.fchmod(descriptor, FILE_MODE)  # whatever the umask has left of it
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                return self.path, self.file
+            self.file.close()  # swept between its creation and its lock
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+        with suppress(OSError):  # closing flushes, and on a full disk that fails again
+            self.file.close()

@@ -1,0 +1,86 @@
+"""Questions about what is published. What exists is never answered with 404: withdrawn is an answer too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from plugreg_registry.index import document_version, plain_document
+from plugreg_schemas.alternatives import Offer
+from plugreg_schemas.errors import Gone, NotAvailable
+from plugreg_schemas.names import PluginName, Version
+from plugreg_schemas.resolve import resolve
+
+if TYPE_CHECKING:
+    from plugreg_registry.ports import Releases
+    from plugreg_registry.questions import Question
+    from plugreg_registry.records import PluginRecord, StoredRelease
+    from plugreg_schemas.names import VersionRange
+    from plugreg_schemas.resolve import Resolution
+    from plugreg_schemas.tiers import TierPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Answers from the records, so a release is here from its commit point on."""
+
+    releases: Releases
+    tiers: TierPolicy
+
+    def plugin(self, name: str) -> dict[str, Any]:
+        """Return a plugin's document.
+
+        Raises:
+            InvalidInput: `name_invalid`, `name_reserved`.
+            NotAvailable: `plugin_not_found`.
+            Gone: `plugin_removed`.
+        """
+        return plain_document(self._record(name), self.tiers)
+
+    def version(self, name: str, version: str) -> dict[str, Any]:
+        """Return one version with the plugin's name and status; `yanked` says if it is withdrawn.
+
+        Raises:
+            InvalidInput: `version_invalid`; and as `plugin`.
+            NotAvailable: `version_not_found`.
+        """
+        document, wanted = self.plugin(name), str(Version(version))
+        entry = next((entry for entry in document["versions"] if entry["version"] == wanted), None)
+        if entry is None:
+            raise NotAvailable("version_not_found", f"there is no `{name} {version}` here")
+        signer = document["signers"][entry["signer"]]["signer"]
+        return {**entry, "name": document["name"], "signer": signer, "status": document["status"]}
+
+    def resolve(self, question: Question) -> Resolution:
+        """Return what a host does with the best version in a range.
+
+        Raises:
+            NotAvailable: `plugin_not_found`, `version_not_found`. Gone: `plugin_removed`.
+        """
+        record = self._record(question.plugin)
+        release = _best(record, question.range)
+        tier = self.tiers.tier_of(record.name, release.facts.tier)
+        offer = Offer.of_document(record.name, document_version(release, tier))
+        return resolve(offer, question.host)
+
+    def _record(self, name: str) -> PluginRecord:
+        record = self.releases.find(PluginName(name))
+        if record is None:
+            raise NotAvailable("plugin_not_found", f"there is no plugin `{name}` here")
+        if record.history.state == "removed":
+            raise Gone("plugin_removed", f"`{name}` was removed from this registry: {record.history.reason}")
+        return record
+
+
+def _best(record: PluginRecord, wanted: VersionRange) -> StoredRelease:
+    """Return what would be installed: never a yanked version, nor a prerelease, unless it is named."""
+    offered = [r for r in record.releases if wanted.exact or r.version not in record.history.yanked]
+    best = wanted.best(Version(release.version) for release in offered)
+    found = record.release(best.text) if best else None
+    if found is None:
+        raise NotAvailable(
+            "version_not_found",
+            f"`{record.name}` has no version in `{wanted}` that is neither yanked nor a prerelease",
+            hint="name a version exactly, and it is taken whatever it is",
+        )
+    return found

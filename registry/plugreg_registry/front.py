@@ -1,0 +1,124 @@
+"""The first thing a request meets: the read plane for static paths, the API for the rest.
+
+For the API it gives the request an id, writes one line to the log when it is answered, and is the last net:
+what nobody caught becomes a problem document that tells nothing, and a log entry that tells all. Secrets of
+uploads stand in paths, so paths are logged without them. The read plane is not logged: that is for whatever
+stands in front of it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from plugreg_registry.problems import internal_problem, problem_bytes, problem_headers
+from plugreg_registry.routes import REQUEST_ID
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOG: Final = logging.getLogger("plugreg.registry")
+STATIC: Final = ("/index/", "/blobs/", "/attestations/", "/.well-known/")
+_SECRET: Final = re.compile(r"(/uploads/)[^/]*")
+
+
+class Front:
+    """The registry as one ASGI application."""
+
+    def __init__(self, read_plane: ASGIApp, api: ASGIApp) -> None:
+        self._read_plane = read_plane
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or run the application's lifespan."""
+        if scope["type"] != "http":
+            await self._api(scope, receive, send)
+        elif scope["path"].startswith(STATIC):
+            await self._static(scope, receive, send)
+        else:
+            await self._ask(scope, receive, send)
+
+    async def _static(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._read_plane(scope, receive, send)
+        except Exception:
+            answer = _Answer(send, scope)
+            LOG.exception("internal error", extra={"fields": answer.fields()})
+            with suppress(RuntimeError):  # the answer had begun, and the server cuts it off
+                await answer.fail()
+
+    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _Answer(send, scope)
+        try:
+            await self._api(scope, receive, answer.send)
+        except Exception:
+            LOG.exception("internal error", extra={"fields": answer.fields()})
+            await answer.fail()
+        LOG.info("request", extra={"fields": answer.fields()})
+
+
+class _Answer:
+    """Watches an answer being sent."""
+
+    __slots__ = ("_id", "_scope", "_send", "_started", "_status")
+
+    def __init__(self, send: Send, scope: Scope) -> None:
+        self._send = send
+        self._scope = scope
+        self._status = 0
+        self._started = time.monotonic()
+        self._id = scope[REQUEST_ID] = secrets.token_hex(8)
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message["headers"], (b"x-request-id", self._id.encode())]
+        await self._send(message)
+
+    async def fail(self) -> None:
+        """Answer with a problem, if nothing was answered yet."""
+        if self._status:
+            return
+        problem = internal_problem(self._id)
+        headers = [(name.encode(), value.encode()) for name, value in problem_headers(problem).items()]
+        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
+        await self.send({"type": "http.response.body", "body": problem_bytes(problem)})
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "request_id": self._id,
+            "method": self._scope["method"],
+            "path": _SECRET.sub(r"\1...", self._scope["path"])[:300],
+            "status": self._status,
+            "ms": round((time.monotonic() - self._started) * 1000, 1),
+        }
+
+
+class _Lines(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "message": _SECRET.sub(r"\1...", record.getMessage()),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = _SECRET.sub(r"\1...", self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_to_stderr() -> None:
+    """Send the log of this process to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,0 +1,56 @@
+"""`Sessions` in the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine, delete, insert, select
+
+from plugreg_registry.metadata.database import reading, writing
+from plugreg_registry.metadata.tables import SESSIONS
+from plugreg_registry.records import UploadSession
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSessions:
+    """The publishes that wait for their bytes."""
+
+    engine: Engine
+
+    def add(self, session: UploadSession) -> None:
+        """See `Sessions.add`."""
+        row = {
+            "id": session.id,
+            "envelope": session.envelope,
+            "public_key": session.public_key,
+            "size": session.size,
+            "claims": session.claims,
+            "expires": int(session.expires.timestamp()),
+        }
+        with writing(self.engine) as connection:
+            connection.execute(insert(SESSIONS).values(**row))
+
+    def find(self, session: str) -> UploadSession | None:
+        """See `Sessions.find`."""
+        with reading(self.engine) as connection:
+            row = connection.execute(select(SESSIONS).where(SESSIONS.c.id == session)).one_or_none()
+        if row is None:
+            return None
+        expires = datetime.fromtimestamp(row.expires, UTC)
+        return UploadSession(row.id, row.envelope, row.public_key, row.size, row.claims, expires)
+
+    def remove(self, session: str) -> None:
+        """See `Sessions.remove`."""
+        with writing(self.engine) as connection:
+            connection.execute(delete(SESSIONS).where(SESSIONS.c.id == session))
+
+    def expired(self, now: datetime) -> Sequence[str]:
+        """See `Sessions.expired`."""
+        with reading(self.engine) as connection:
+            over = select(SESSIONS.c.id).where(SESSIONS.c.expires <= int(now.timestamp()))
+            return tuple(connection.execute(over.order_by(SESSIONS.c.id)).scalars())

@@ -1,0 +1,300 @@
+"""Publishing: from a signed statement and a bundle to a release that everyone can read.
+
+    begin    who signed? > is it for us, may they, is the version free? > a session
+             (the bytes arrive: `uploads`)
+    commit   are these the signed bytes? > is it a bundle, a plugin, the one the statement speaks of?
+             > bundle and attestation stored > policy again and release inserted: THE COMMIT POINT
+             > journal > index > receipt
+    state    who signed? > policy and statement appended: THE COMMIT POINT > journal > index > receipt
+
+A signature is proved before anything that was signed is parsed, and nothing unsigned or unauthorised stores
+a byte. Every step can be repeated: what is done already is only confirmed.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from plugreg_registry import policy
+from plugreg_registry.examination import examine
+from plugreg_registry.index import audit_entries
+from plugreg_registry.policy import Arrival
+from plugreg_registry.ports import attestation_key, blob_key, lookalike
+from plugreg_registry.proved import Proved, check_digest
+from plugreg_registry.records import StoredRelease, UploadSession
+from plugreg_registry.uploads import session_id
+from plugreg_schemas.api import PublishSession, Receipt, StatementReceipt
+from plugreg_schemas.errors import (
+    Conflict,
+    IntegrityError,
+    InvalidInput,
+    NoSpace,
+    NotAllowed,
+    NotAvailable,
+    TooLarge,
+)
+from plugreg_schemas.names import Digest
+from plugreg_schemas.statement import Publish
+from plugreg_schemas.trust.envelope import decode_base64, parse_envelope, read_envelope
+from plugreg_schemas.trust.policy import check_registry
+from plugreg_schemas.trust.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from plugreg_registry.examination import Examined
+    from plugreg_registry.index import Index
+    from plugreg_registry.ports import BlobStore, Journal, Lock, Releases
+    from plugreg_registry.records import PluginRecord
+    from plugreg_registry.uploads import Uploads
+    from plugreg_schemas.api import ProblemItem, PublishRequest, RegistryRef, StatementRequest
+    from plugreg_schemas.bundle import Limits
+    from plugreg_schemas.statement import Owners, Status, Yank
+    from plugreg_schemas.tiers import TierPolicy
+    from plugreg_schemas.trust.envelope import Envelope
+    from plugreg_schemas.trust.policy import Admission
+    from plugreg_schemas.trust.verify import Signed
+
+SESSION_TIME: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """The write side of the registry."""
+
+    registry: RegistryRef
+    admission: Admission
+    limits: Limits
+    tiers: TierPolicy
+    releases: Releases
+    journal: Journal
+    blobs: BlobStore
+    uploads: Uploads
+    index: Index
+    lock: Lock
+    now: Callable[[], datetime]
+    secret: Callable[[], str]
+
+    def begin(self, request: PublishRequest) -> PublishSession | Receipt:
+        """Let a publish in and say where its bytes go; or confirm one that is done.
+
+        Raises:
+            IntegrityError: `signature_invalid`, `public_key_mismatch`, `statement_mismatch`,
+            `registry_mismatch`. Unverifiable: `public_key_missing`, `signature_kind`, `envelope_version`.
+            InvalidInput: `envelope_invalid`, `statement_invalid`, `statement_kind`, ... TooLarge:
+            `bundle_too_large`. NotAllowed, Conflict, Gone: as `policy.admit`, and `name_lookalike`.
+        """
+        envelope = read_envelope(request.statement)
+        arrival = self._arrival(envelope, _public_key(request.public_key))
+        record = self.releases.find(arrival.said.plugin)
+        policy.admit(record, arrival, self.admission)
+        if request.size > self.limits.compressed:
+            raise TooLarge("bundle_too_large", f"a bundle here is at most {self.limits.compressed} bytes")
+        done = policy.published(record, arrival)
+        if done is not None:
+            self.index.drain()
+            return self._receipt(arrival, done, already=True)
+        self._check_lookalike(record, arrival.said.plugin)
+        return self._open_session(request, envelope, arrival, claims=record is None)
+
+    def commit(self, secret: str) -> Receipt:
+        """Publish what was uploaded, or confirm that it is published.
+
+        A bundle that fails a check is forgotten with its session.
+
+        Raises:
+            NotAvailable: `session_unknown`.
+            Conflict: `upload_incomplete`, with the offset; `kind_immutable`; and as `begin`.
+            IntegrityError: `digest_mismatch`: other bytes than were signed; `statement_mismatch`: another
+            plugin. InvalidInput: the faults of the bundle and of what is in it. NoSpace: `disk_full`.
+        """
+        session = self.uploads.session(secret)
+        with self.lock("session", session.id):
+            session = self.uploads.session(secret)  # a second commit waited here for the first
+            arrival = self._arrival(
+                parse_envelope(session.envelope), session.public_key, claims=session.claims
+            )
+            record = self.releases.find(arrival.said.plugin)
+            done = policy.published(record, arrival)
+            if done is not None:
+                self.uploads.spool.remove(session.id)
+                self.index.drain()
+                return self._receipt(arrival, done, already=True)
+            self._check_complete(session)
+            try:
+                return self._commit(session, arrival, record)
+            except (InvalidInput, IntegrityError, NotAllowed, NotAvailable, NoSpace):
+                self.uploads.forget(session.id)
+                raise
+
+    def state(self, request: StatementRequest) -> StatementReceipt:
+        """Append an owners, yank or status statement to a plugin's history, or confirm that it is there.
+
+        Raises:
+            InvalidInput: `statement_kind`; and as `begin` and `policy.with_statement`.
+        """
+        envelope = read_envelope(request.statement)
+        signed = self._signed(envelope, _public_key(request.public_key))
+        said = signed.statement.predicate
+        if isinstance(said, Publish):
+            raise InvalidInput("statement_kind", "a publish statement goes to `v1/publish`")
+        before = self.releases.find(said.plugin)
+        policy.with_statement(before, signed, said, envelope.content, self.now())  # stores nothing if refused
+        already = before is not None and signed.digest in before.history.digests
+        after = self._append(envelope, signed, said)
+        self._announce(after, signed)
+        history = after.history
+        return StatementReceipt(
+            plugin=said.plugin,
+            digest=signed.digest,
+            revision=history.digests.index(signed.digest),
+            head=history.head,
+            already=already,
+        )
+
+    def _signed(self, envelope: Envelope, public_key: bytes | None) -> Signed:
+        signed = verify(envelope, {} if public_key is None else {envelope.signer.id: public_key})
+        check_registry(signed.statement.predicate.registry, self.registry.id)
+        return signed
+
+    def _arrival(self, envelope: Envelope, public_key: bytes | None, *, claims: bool = False) -> Arrival:
+        signed = self._signed(envelope, public_key)
+        said = signed.statement.predicate
+        if not isinstance(said, Publish):
+            raise InvalidInput(
+                "statement_kind", f"a statement of kind `{signed.statement.kind}` publishes nothing"
+            )
+        return Arrival(signed, said, envelope.content, claims)
+
+    def _check_lookalike(self, record: PluginRecord | None, name: str) -> None:
+        twin = self.releases.lookalike(name) if record is None else None
+        if twin is not None:
+            raise lookalike(name, twin)
+
+    def _open_session(
+        self, request: PublishRequest, envelope: Envelope, arrival: Arrival, *, claims: bool
+    ) -> PublishSession:
+        secret = self.secret()
+        expires = (self.now() + SESSION_TIME).replace(microsecond=0)
+        public_key = arrival.signed.public_key
+        session = UploadSession(
+            session_id(secret), envelope.content, public_key, request.size, claims, expires
+        )
+        self.uploads.sessions.add(session)
+        url = f"{self.registry.url}v1/uploads/{secret}"
+        return PublishSession(session=url, upload=url, commit=f"{url}/commit", offset=0, expires=expires)
+
+    def _check_complete(self, session: UploadSession) -> None:
+        offset = self.uploads.spool.size(session.id)
+        if offset < session.size:
+            raise Conflict(
+                "upload_incomplete",
+                f"{offset} of {session.size} bytes have arrived",
+                hint="upload the rest, then commit again",
+                details={"offset": offset},
+            )
+
+    def _commit(self, session: UploadSession, arrival: Arrival, record: PluginRecord | None) -> Receipt:
+        digest = arrival.signed.statement.digest
+        with self.uploads.spool.open(session.id) as staged:
+            check_digest(staged, digest)
+            examined = examine(staged, self.limits, arrival.said, self.tiers)
+            release = self._release(session, arrival, examined)
+            policy.check_kind(record, release)
+            after, inserted = self._insert(staged, arrival, release)
+        self._announce(after, arrival.signed)
+        self.uploads.spool.remove(session.id)
+        stored = after.release(release.version) or release
+        return self._receipt(arrival, stored, findings=examined.notes, already=not inserted)
+
+    def _release(self, session: UploadSession, arrival: Arrival, examined: Examined) -> StoredRelease:
+        return StoredRelease(
+            version=arrival.said.version,
+            digest=Digest(arrival.signed.statement.digest),
+            size=session.size,
+            format=arrival.said.format,
+            published_at=self.now(),
+            attestation=arrival.signed.digest,
+            signer=arrival.signed.signer,
+            public_key=arrival.signed.public_key,
+            facts=examined.facts,
+        )
+
+    def _insert(
+        self, staged: BinaryIO, arrival: Arrival, release: StoredRelease
+    ) -> tuple[PluginRecord, bool]:
+        """Store the bytes, then the row; return the record and whether the row is new."""
+        inserted = False
+
+        def decide(record: PluginRecord | None) -> PluginRecord:
+            nonlocal inserted
+            after = policy.with_release(record, arrival, release, self.admission)
+            inserted = after is not record
+            return after
+
+        blob, attestation = blob_key(release.digest), attestation_key(release.attestation)
+        with self.lock("object", release.digest), self._taking_back(blob, attestation):
+            staged.seek(0)
+            self.blobs.put(blob, Proved(staged, release.digest))
+            self.blobs.put(attestation, io.BytesIO(arrival.envelope))
+            return self.releases.change(arrival.said.plugin, decide), inserted
+
+    def _append(self, envelope: Envelope, signed: Signed, said: Owners | Yank | Status) -> PluginRecord:
+        key = attestation_key(envelope.digest)
+        with self.lock("object", envelope.digest), self._taking_back(key):
+            self.blobs.put(key, io.BytesIO(envelope.content))
+            return self.releases.change(
+                said.plugin,
+                lambda record: policy.with_statement(record, signed, said, envelope.content, self.now()),
+            )
+
+    @contextmanager
+    def _taking_back(self, *keys: str) -> Iterator[None]:
+        """Remove what was newly stored under `keys` if the row is refused: a loser leaves nothing."""
+        brought = [key for key in keys if not self.blobs.has(key)]
+        try:
+            yield
+        except (InvalidInput, IntegrityError, NotAllowed, NotAvailable, NoSpace):
+            for key in brought:
+                self.blobs.delete(key)
+            raise
+
+    def _announce(self, record: PluginRecord, signed: Signed) -> None:
+        self.journal.record(tuple(audit_entries(record, signed.digest)))
+        self.index.publish(record.name)
+
+    def _receipt(
+        self,
+        arrival: Arrival,
+        release: StoredRelease,
+        *,
+        findings: tuple[ProblemItem, ...] = (),
+        already: bool = False,
+    ) -> Receipt:
+        return Receipt(
+            name=arrival.said.plugin,
+            version=release.version,
+            digest=release.digest,
+            size=release.size,
+            published_at=release.published_at,
+            registry=self.registry,
+            signer=release.signer,
+            url=f"{self.registry.url}v1/plugins/{arrival.said.plugin}/{release.version}",
+            attestation=release.attestation,
+            findings=findings,
+            already=already,
+        )
+
+
+def _public_key(text: str) -> bytes | None:
+    if not text:
+        return None
+    try:
+        return decode_base64(text)
+    except ValueError as error:
+        raise InvalidInput("public_key_invalid", f"`public_key` is {error}") from None

@@ -1,0 +1,135 @@
+"""What the registry keeps: values that the services decide on and the adapters store.
+
+PluginRecord                     one plugin, append-only
+  statements   StoredStatement*  its history: the first publish, then owners, yank and status statements
+  releases     StoredRelease*    its versions in the order of their publication
+UploadSession                    a publish that was let in and waits for its bytes
+AuditEntry                       that something was accepted
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from plugreg_schemas.api import Counts, DocumentComponent
+from plugreg_schemas.fields import Open, format_time
+from plugreg_schemas.history import fold
+from plugreg_schemas.manifest import Requirement, Tier
+from plugreg_schemas.statement import parse_statement
+from plugreg_schemas.trust.envelope import parse_envelope
+from plugreg_schemas.trust.policy import Release
+from plugreg_schemas.trust.verify import Signed
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from plugreg_schemas.history import AnySigner, History
+    from plugreg_schemas.manifest import Format
+    from plugreg_schemas.names import Digest
+
+
+class Facts(Open):
+    """What a bundle's manifest says, as far as the plugin document repeats it."""
+
+    description: str = ""
+    components: tuple[DocumentComponent, ...] = ()
+    launchers: tuple[str, ...] = ()
+    counts: Counts = Counts()
+    skills: tuple[str, ...] = ()
+    tier: Tier | None = None
+    """What the author declared; the operator's policy is laid over it where it is shown."""
+    core_version: str = ""
+    capability_kind: str = ""
+    runtime_kind: str = ""
+    """The one kind of thing that it is, which never changes under one name."""
+    platforms: tuple[str, ...] = ()
+    requires: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatement:
+    """A statement of a plugin's history; its signature was verified before it was stored."""
+
+    digest: Digest
+    envelope: bytes
+    public_key: bytes
+    accepted_at: datetime
+
+    def signed(self) -> Signed:
+        """Return the statement as it was when its signature had been verified."""
+        envelope = parse_envelope(self.envelope)
+        return Signed(self.digest, parse_statement(envelope.payload), envelope.signer, self.public_key)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRelease:
+    """A published version."""
+
+    version: str
+    digest: Digest
+    size: int
+    format: Format
+    published_at: datetime
+    attestation: Digest
+    signer: AnySigner
+    public_key: bytes
+    facts: Facts
+    shown: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What the plugin document shows of it, kept by the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRecord:
+    """All that the registry knows of one plugin. `revision` counts its changes and is set by the store."""
+
+    name: str
+    statements: tuple[StoredStatement, ...]
+    releases: tuple[StoredRelease, ...]
+    revision: int = 0
+    _folded: list[History] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def history(self) -> History:
+        """What its statements amount to."""
+        if not self._folded:
+            self._folded.append(fold(statement.signed() for statement in self.statements))
+        return self._folded[0]
+
+    def release(self, version: str) -> StoredRelease | None:
+        """Return the release of exactly this version, or None."""
+        return next((release for release in self.releases if release.version == version), None)
+
+    def standing(self, version: str) -> tuple[Release, ...]:
+        """What stands where `version` would, as policy wants to see it: build metadata is not looked at."""
+        wanted = version.partition("+")[0]
+        return tuple(
+            Release(r.version, r.digest, format_time(r.published_at))
+            for r in self.releases
+            if r.version.partition("+")[0] == wanted
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSession:
+    """A publish whose statement was verified and let in. `id` is the SHA-256 of the session's secret."""
+
+    id: str
+    envelope: bytes
+    public_key: bytes
+    size: int
+    claims: bool
+    """Whether the name was free when the session began."""
+    expires: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """That a signed statement was accepted. The statement's digest makes the entry unique."""
+
+    digest: Digest
+    at: datetime
+    action: str
+    plugin: str
+    version: str
+    signer: str

@@ -1,0 +1,256 @@
+"""The API under `/v1`, and what operators ask: translates between HTTP and the services, decides nothing.
+
+POST /v1/publish                       PublishRequest > 202 PublishSession | 200 Receipt
+PUT, HEAD /v1/uploads/{secret}         bytes > 204 with Upload-Offset
+POST /v1/uploads/{secret}/commit       > 201 Receipt | 200 Receipt
+POST /v1/statements                    StatementRequest > 201 StatementReceipt | 200 StatementReceipt
+GET /v1/plugins/{name}[/{version}]     > PluginDocument | one version
+GET /v1/resolve                        > which runtime a host uses, and why not the others
+GET /livez, /readyz
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.concurrency import contextmanager_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from plugreg_registry.catalog import Catalog
+from plugreg_registry.limits import content_length, read_request
+from plugreg_registry.problems import (
+    http_problem,
+    internal_problem,
+    problem_bytes,
+    problem_headers,
+    problem_of,
+)
+from plugreg_registry.publishing import Publishing
+from plugreg_registry.questions import LISTS, PARAMETERS, read_question
+from plugreg_registry.uploads import Part, Uploads
+from plugreg_schemas.api import (
+    PROBLEM_TYPE,
+    PluginDocument,
+    Problem,
+    PublishRequest,
+    PublishSession,
+    Receipt,
+    StatementReceipt,
+    StatementRequest,
+)
+from plugreg_schemas.documents import canonical_json
+from plugreg_schemas.errors import InvalidInput, PlugregError
+
+WRITE_BYTES: Final = 1 << 20
+"""Bytes of an upload gathered before they are written: small enough for memory, large enough for disks."""
+COMMITS_AT_ONCE: Final = 2
+"""Bundles that one process examines at a time; each may hold some tens of MiB of manifests."""
+REQUEST_ID: Final = "plugreg.request_id"
+"""Where in the ASGI scope the front puts the id of a request."""
+
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    "default": {"description": "Problem", "content": {PROBLEM_TYPE: {"schema": {"type": "object"}}}}
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the routes translate for. `check` raises `Temporary` if a store cannot be reached."""
+
+    publishing: Publishing
+    uploads: Uploads
+    catalog: Catalog
+    check: Callable[[], None]
+    warnings: tuple[str, ...] = ()
+
+
+def publish_routes(services: Services) -> APIRouter:
+    """Return the routes that write."""
+    router = APIRouter(prefix="/v1", tags=["publish"], responses=_ERRORS)
+    publishing, uploads = services.publishing, services.uploads
+    commits = anyio.CapacityLimiter(COMMITS_AT_ONCE)
+
+    @router.post(
+        "/publish",
+        status_code=202,
+        openapi_extra=_takes(PublishRequest),
+        responses={202: {"model": PublishSession}, 200: {"model": Receipt}},
+    )
+    async def publish(request: Request) -> Response:
+        answer = await run_sync(publishing.begin, await read_request(request, PublishRequest))
+        return _json(answer, 200 if isinstance(answer, Receipt) else 202)
+
+    @router.head("/uploads/{secret}", status_code=204)
+    async def offset(secret: str) -> Response:
+        return _offset(await run_sync(uploads.offset, secret))
+
+    @router.put("/uploads/{secret}", status_code=204)
+    async def upload(secret: str, request: Request) -> Response:
+        receiving = uploads.receive(secret, _part(request), content_length(request))
+        async with contextmanager_in_threadpool(receiving) as writer:
+            async for chunk in _gathered(request):
+                await run_sync(writer.write, chunk)
+            return _offset(writer.offset)
+
+    @router.post("/uploads/{secret}/commit", status_code=201, responses={201: {"model": Receipt}})
+    async def commit(secret: str) -> Response:
+        receipt = await run_sync(publishing.commit, secret, limiter=commits)
+        return _json(receipt, 200 if receipt.already else 201)
+
+    @router.post(
+        "/statements",
+        status_code=201,
+        openapi_extra=_takes(StatementRequest),
+        responses={201: {"model": StatementReceipt}, 200: {"model": StatementReceipt}},
+    )
+    async def state(request: Request) -> Response:
+        receipt = await run_sync(publishing.state, await read_request(request, StatementRequest))
+        return _json(receipt, 200 if receipt.already else 201)
+
+    return router
+
+
+def query_routes(services: Services) -> APIRouter:
+    """Return the routes that only read."""
+    router = APIRouter(responses=_ERRORS)
+
+    @router.get("/v1/plugins/{name}", tags=["catalog"], responses={200: {"model": PluginDocument}})
+    async def plugin(name: str) -> Response:
+        return _json(await run_sync(services.catalog.plugin, name), 200)
+
+    @router.get("/v1/plugins/{name}/{version}", tags=["catalog"])
+    async def version(name: str, version: str) -> Response:
+        return _json(await run_sync(services.catalog.version, name, version), 200)
+
+    @router.get("/v1/resolve", tags=["catalog"], openapi_extra={"parameters": _asks()})
+    async def resolve(request: Request) -> Response:
+        question = read_question(request.query_params.multi_items())
+        return _json((await run_sync(services.catalog.resolve, question)).as_dict(), 200)
+
+    @router.get("/livez", tags=["operation"])
+    async def live() -> Response:
+        return _json({"live": True}, 200)
+
+    @router.get("/readyz", tags=["operation"])
+    async def ready() -> Response:
+        await run_sync(services.check)
+        return _json({"ready": True, "warnings": list(services.warnings)}, 200)
+
+    return router
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Make every error of the application a problem document."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        if not isinstance(error, PlugregError):
+            raise error
+        offset = error.details.get("offset")
+        more = {} if offset is None else {"upload-offset": str(offset)}
+        return _problem(problem_of(error, _request_id(request)), more)
+
+    async def http(request: Request, error: Exception) -> Response:
+        status, headers = (
+            (error.status_code, error.headers) if isinstance(error, HTTPException) else (422, None)
+        )
+        return _problem(http_problem(status, _request_id(request)), dict(headers or {}))
+
+    async def gone(_request: Request, _error: Exception) -> Response:
+        return Response(status_code=400)  # nobody is there to read it
+
+    async def failed(request: Request, _error: Exception) -> Response:
+        return _problem(internal_problem(_request_id(request)), {})
+
+    app.add_exception_handler(PlugregError, refused)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, http)
+    app.add_exception_handler(ClientDisconnect, gone)
+    app.add_exception_handler(Exception, failed)
+
+
+async def _gathered(request: Request) -> AsyncIterator[bytes]:
+    """Yield the body in chunks worth a write. Of a body that breaks off, what has arrived is yielded too."""
+    gathered = bytearray()
+    try:
+        async for chunk in request.stream():
+            gathered += chunk
+            if len(gathered) >= WRITE_BYTES:
+                yield bytes(gathered)
+                gathered.clear()
+    except ClientDisconnect:
+        if gathered:
+            yield bytes(gathered)
+        raise
+    if gathered:
+        yield bytes(gathered)
+
+
+def _part(request: Request) -> Part | None:
+    text = request.headers.get("content-range")
+    if text is None:
+        return None
+    found = _CONTENT_RANGE.fullmatch(text)
+    first, last, total = (int(number) for number in found.groups()) if found else (1, 0, 0)
+    if last < first:
+        raise InvalidInput(
+            "upload_range",
+            "`Content-Range` is not `bytes FIRST-LAST/SIZE`",
+            hint="write for example `bytes 0-99/100`",
+        )
+    return Part(first, last + 1, total)
+
+
+def _request_id(request: Request) -> str:
+    return str(request.scope.get(REQUEST_ID, ""))
+
+
+def _json(value: BaseModel | dict[str, Any], status: int) -> Response:
+    plain = (
+        value.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if isinstance(value, BaseModel)
+        else value
+    )
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    return Response(canonical_json(plain), status, headers, media_type="application/json")
+
+
+def _offset(offset: int) -> Response:
+    return Response(status_code=204, headers={"upload-offset": str(offset), "cache-control": "no-store"})
+
+
+def _problem(problem: Problem, more: dict[str, str]) -> Response:
+    return Response(problem_bytes(problem), problem.status, {**problem_headers(problem), **more})
+
+
+def _takes(kind: type[BaseModel]) -> dict[str, Any]:
+    """Return what the API description says of a body, which is read and checked by `limits`."""
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": kind.model_json_schema()}},
+        }
+    }
+
+
+def _asks() -> list[dict[str, Any]]:
+    """Return what the API description says of a question, which is read and checked by `questions`."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name == "plugin",
+            "schema": texts if name in LISTS else text,
+        }
+        for name in PARAMETERS
+    ]

@@ -1,0 +1,21 @@
+"""The contract between author, registry and client: what a bundle is and when it is acceptable.
+
+Pure: bytes and streams in, values out. No sockets, no framework, no database; files are opened only by
+`tree.DirectoryTree`. Both sides run this code, so both reach the same verdict on the same bytes.
+
+    errors      the tree of errors, their codes, and `Collector`
+    names       plugin names, references, digests, registry ids
+    versions    SemVer versions and the range grammar
+    documents   JSON and YAML bytes to values, strictly
+    tree        a plugin's files, wherever they lie, and the containment rule
+    runtimes    the five ways a component can be run
+    manifest    the normal form that every manifest format is read into
+    formats/    one reader per manifest format
+    bundle/     the canonical archive: pack, open, digest
+    acceptance  what a registry demands of a plugin beyond its own format
+    statement   the signed statements and their envelope
+    history     the fold over a plugin's statements: owners, yanks, status
+    trust/      who signed (verifiers) apart from whether they may (policy)
+    api         the HTTP models and the static documents
+    export      the published JSON Schemas
+"""

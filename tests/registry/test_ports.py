@@ -1,0 +1,481 @@
+"""One contract test for each port, run on every adapter."""
+
+from __future__ import annotations
+
+import errno
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from plugreg_registry.blobs.filesystem import FilesystemBlobs
+from plugreg_registry.blobs.folders import store_faults
+from plugreg_registry.blobs.locks import FileLocks
+from plugreg_registry.blobs.spool import FolderSpool
+from plugreg_registry.metadata.database import open_database, reading
+from plugreg_registry.metadata.identity import registry_id
+from plugreg_registry.metadata.journal import DatabaseJournal
+from plugreg_registry.metadata.migrate import HEAD, migrate, revision, upgrade
+from plugreg_registry.metadata.releases import DatabaseReleases
+from plugreg_registry.metadata.sessions import DatabaseSessions
+from plugreg_registry.metadata.tables import METADATA
+from plugreg_registry.records import (
+    AuditEntry,
+    Facts,
+    PluginRecord,
+    StoredRelease,
+    StoredStatement,
+    UploadSession,
+)
+from plugreg_schemas.errors import Conflict, InvalidInput, NoSpace, NotAvailable, Temporary, UsageError
+from plugreg_schemas.names import Digest
+from plugreg_schemas.trust.envelope import Envelope, read_envelope
+from plugreg_schemas.trust.identity import key_signer
+from tests.support.publisher import Key, plugin, publish_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Engine
+
+    from plugreg_registry.ports import BlobStore, Journal, Releases, Sessions, Spool
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, UTC)
+REGISTRY = "urn:uuid:6f1f7c58-19a8-4f3c-9d5e-0f6f2ed7a001"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    file = tmp_path / "registry.sqlite3"
+    upgrade(file)
+    engine = open_database(file)
+    yield engine
+    engine.dispose()
+
+
+class TestBlobStore:
+    """`BlobStore`."""
+
+    @pytest.fixture(params=["filesystem"])
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+        return {"filesystem": FilesystemBlobs(tmp_path / "objects")}[request.param]
+
+    def test_put_and_open(self, store: BlobStore) -> None:
+        store.put("index/plugins/demo.json", io.BytesIO(b"one"))
+        with store.open("index/plugins/demo.json") as file:
+            assert file.read() == b"one"
+        assert store.has("index/plugins/demo.json")
+
+    def test_put_replaces_and_a_reader_keeps_what_it_opened(self, store: BlobStore) -> None:
+        store.put("a/b", io.BytesIO(b"old"))
+        with store.open("a/b") as reader:
+            store.put("a/b", io.BytesIO(b"new"))
+            assert reader.read() == b"old"
+        with store.open("a/b") as reader:
+            assert reader.read() == b"new"
+
+    def test_a_source_that_fails_stores_nothing(self, store: BlobStore) -> None:
+        class Failing:
+            def __init__(self) -> None:
+                self.turn = 0
+
+            def read(self, size: int = -1, /) -> bytes:
+                self.turn += 1
+                if self.turn > 2:
+                    raise InvalidInput("broken", "the source broke")
+                return bytes(100)
+
+        with pytest.raises(InvalidInput, match="broken"):
+            store.put("a/b", Failing())
+        assert not store.has("a/b")
+        assert list(store.keys("a")) == []
+
+    def test_open_what_is_not_there(self, store: BlobStore) -> None:
+        assert not store.has("a/b")
+        with pytest.raises(NotAvailable, match="object_not_found"):
+            store.open("a/b")
+
+    def test_delete_repeats(self, store: BlobStore) -> None:
+        store.put("a/b", io.BytesIO(b"x"))
+        store.delete("a/b")
+        store.delete("a/b")
+        assert not store.has("a/b")
+
+    def test_keys_are_sorted_and_below_the_prefix(self, store: BlobStore) -> None:
+        for key in ("blobs/sha256/b", "blobs/sha256/a", "index/x.json"):
+            store.put(key, io.BytesIO(b"x"))
+        assert list(store.keys("blobs")) == ["blobs/sha256/a", "blobs/sha256/b"]
+        assert list(store.keys("nothing")) == []
+
+    @pytest.mark.parametrize(
+        "key", ["", "/a", "a/", "a//b", "../a", "a/../b", "A", "a\\b", "a\0", "a\n", "a" * 201, ".a"]
+    )
+    def test_keys_that_are_none(self, store: BlobStore, key: str) -> None:
+        for act in (store.open, store.has, store.delete):
+            with pytest.raises(InvalidInput, match="key_invalid"):
+                act(key)
+        with pytest.raises(InvalidInput, match="key_invalid"):
+            store.put(key, io.BytesIO(b"x"))
+
+    def test_many_writers_of_one_key_leave_one_whole_object(self, store: BlobStore) -> None:
+        contents = [bytes([number]) * 300_000 for number in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda content: store.put("a/b", io.BytesIO(content)), contents))
+        with store.open("a/b") as file:
+            assert file.read() in contents
+
+
+def test_sweeping_spares_what_is_being_written(tmp_path: Path) -> None:
+    store = FilesystemBlobs(tmp_path)
+    begun, end = threading.Event(), threading.Event()
+
+    class Slow:
+        def read(self, size: int = -1, /) -> bytes:
+            begun.set()
+            end.wait(20)
+            return b""
+
+    (tmp_path / "a").mkdir()
+    left = tmp_path / "a" / ".unfinished-left"
+    left.write_bytes(b"x")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(store.put, "a/b", Slow())
+        begun.wait(20)
+        assert store.sweep() == 1
+        end.set()
+        writing.result(20)
+    assert store.has("a/b")
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code"),
+    [
+        (errno.ENOSPC, NoSpace, "disk_full"),
+        (errno.EDQUOT, NoSpace, "disk_full"),
+        (errno.EIO, Temporary, "store_unavailable"),
+        (errno.EROFS, Temporary, "store_unavailable"),
+    ],
+)
+def test_what_a_file_system_says(tmp_path: Path, number: int, kind: type[Temporary], code: str) -> None:
+    with pytest.raises(kind, match=code) as caught, store_faults(tmp_path):
+        raise OSError(number, "said")
+    assert str(tmp_path) in caught.value.message
+
+
+class TestSpool:
+    """`Spool`."""
+
+    SESSION = "ab" * 32
+
+    @pytest.fixture(params=["folder"])
+    def spool(self, request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
+        return {"folder": FolderSpool(tmp_path / "uploads")}[request.param]
+
+    def test_bytes_are_appended(self, spool: Spool) -> None:
+        assert spool.size(self.SESSION) == 0
+        with spool.append(self.SESSION, 0) as writer:
+            assert writer.write(b"one") == 3
+        with spool.append(self.SESSION, 3) as writer:
+            assert writer.write(b"two") == 6
+        assert spool.size(self.SESSION) == 6
+        with spool.open(self.SESSION) as file:
+            assert file.read() == b"onetwo"
+        assert list(spool.sessions()) == [self.SESSION]
+
+    def test_a_wrong_offset_is_told_the_right_one(self, spool: Spool) -> None:
+        with spool.append(self.SESSION, 0) as writer:
+            writer.write(b"one")
+        with pytest.raises(Conflict, match="upload_offset") as caught, spool.append(self.SESSION, 2):
+            pass
+        assert caught.value.details == {"offset": 3}
+
+    def test_offset_zero_starts_over(self, spool: Spool) -> None:
+        with spool.append(self.SESSION, 0) as writer:
+            writer.write(b"long content")
+        with spool.append(self.SESSION, 0) as writer:
+            writer.write(b"short")
+        with spool.open(self.SESSION) as file:
+            assert file.read() == b"short"
+
+    def test_one_writer_at_a_time(self, spool: Spool) -> None:
+        with spool.append(self.SESSION, 0) as writer:
+            writer.write(b"one")
+            with pytest.raises(Conflict, match="upload_busy"), spool.append(self.SESSION, 0):
+                pass
+        assert spool.size(self.SESSION) == 3
+
+    def test_remove_repeats(self, spool: Spool) -> None:
+        with spool.append(self.SESSION, 0):
+            pass
+        spool.remove(self.SESSION)
+        spool.remove(self.SESSION)
+        assert list(spool.sessions()) == []
+        assert spool.open(self.SESSION).read() == b""
+
+
+def _record(name: str, key: Key, *versions: str) -> PluginRecord:
+    """A record as the first publish and some more make it."""
+    releases = [_release(name, key, version) for version in versions]
+    envelope = _envelope(name, key, versions[0])
+    first = StoredStatement(envelope.digest, envelope.content, key.spki, NOW)
+    return PluginRecord(name, (first,), tuple(releases))
+
+
+def _envelope(name: str, key: Key, version: str) -> Envelope:
+    return read_envelope(key.envelope(publish_statement(REGISTRY, name, version, plugin(name, version))))
+
+
+def _release(name: str, key: Key, version: str) -> StoredRelease:
+    return StoredRelease(
+        version=version,
+        digest=Digest.of(plugin(name, version)),
+        size=100,
+        format="agent-plugins",
+        published_at=NOW,
+        attestation=_envelope(name, key, version).digest,
+        signer=key_signer(key.spki),
+        public_key=key.spki,
+        facts=Facts(description="A demo.", launchers=("npx",)),
+    )
+
+
+class TestReleases:
+    """`Releases`."""
+
+    @pytest.fixture(params=["sqlite"])
+    def releases(self, request: pytest.FixtureRequest, engine: Engine) -> Releases:
+        return {"sqlite": DatabaseReleases(engine)}[request.param]
+
+    def test_a_record_comes_back_as_it_was_stored(self, releases: Releases) -> None:
+        assert releases.find("demo") is None
+        record = _record("demo", Key(), "1.0.0", "1.1.0")
+        stored = releases.change("demo", lambda _: record)
+        assert stored == replace(record, revision=1)
+        assert releases.find("demo") == stored
+        assert stored.history.plugin == "demo"
+
+    def test_a_record_grows(self, releases: Releases) -> None:
+        key = Key()
+        releases.change("demo", lambda _: _record("demo", key, "1.0.0"))
+
+        def grow(record: PluginRecord | None) -> PluginRecord:
+            assert record is not None
+            return replace(record, releases=(*record.releases, _release("demo", key, "2.0.0")))
+
+        stored = releases.change("demo", grow)
+        assert [release.version for release in stored.releases] == ["1.0.0", "2.0.0"]
+        assert stored.revision == 2
+        assert releases.find("demo") == stored
+
+    def test_a_refusal_stores_nothing(self, releases: Releases) -> None:
+        def refuse(_: PluginRecord | None) -> PluginRecord:
+            raise Conflict("no", "no")
+
+        with pytest.raises(Conflict, match="no"):
+            releases.change("demo", refuse)
+        assert releases.find("demo") is None
+        assert releases.unindexed() == ()
+
+    def test_the_same_record_is_no_change(self, releases: Releases) -> None:
+        stored = releases.change("demo", lambda _: _record("demo", Key(), "1.0.0"))
+        assert releases.change("demo", lambda record: record or stored).revision == 1
+
+    def test_lookalikes(self, releases: Releases) -> None:
+        releases.change("acme.tools", lambda _: _record("acme.tools", Key(), "1.0.0"))
+        assert releases.lookalike("acme-tools") == "acme.tools"
+        assert releases.lookalike("acme.tools") is None
+        with pytest.raises(Conflict, match="name_lookalike"):
+            releases.change("acme_tools", lambda _: _record("acme_tools", Key(), "1.0.0"))
+        assert releases.find("acme_tools") is None
+
+    def test_what_is_not_in_the_index_yet(self, releases: Releases) -> None:
+        releases.change("b", lambda _: _record("b", Key(), "1.0.0"))
+        releases.change("a", lambda _: _record("a", Key(), "1.0.0"))
+        assert releases.unindexed() == ("a", "b")
+        releases.mark_indexed("a", 1)
+        assert releases.unindexed() == ("b",)
+
+    def test_an_older_mark_undoes_nothing(self, releases: Releases) -> None:
+        key = Key()
+        releases.change("a", lambda _: _record("a", key, "1.0.0"))
+        releases.change(
+            "a",
+            lambda r: replace(
+                r or _record("a", key, "1.0.0"), releases=_record("a", key, "1.0.0", "2.0.0").releases
+            ),
+        )
+        releases.mark_indexed("a", 2)
+        releases.mark_indexed("a", 1)
+        assert releases.unindexed() == ()
+
+    def test_changes_of_one_name_queue(self, releases: Releases) -> None:
+        key = Key()
+        releases.change("demo", lambda _: _record("demo", key, "0.0.0"))
+        made = {f"1.{number}.0": _release("demo", key, f"1.{number}.0") for number in range(12)}
+
+        def add(version: str) -> None:
+            def grow(record: PluginRecord | None) -> PluginRecord:
+                assert record is not None
+                return replace(record, releases=(*record.releases, made[version]))
+
+            releases.change("demo", grow)
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(add, made))
+        record = releases.find("demo")
+        assert record is not None
+        assert sorted(release.version for release in record.releases) == sorted(["0.0.0", *made])
+        assert record.revision == 13
+
+
+def test_what_is_kept_in_memory_is_what_is_stored(engine: Engine) -> None:
+    """Two processes: each keeps what it has read, and sees what the other does at once."""
+    here, there, key = DatabaseReleases(engine), DatabaseReleases(engine), Key()
+
+    def grow(record: PluginRecord | None, version: str) -> PluginRecord:
+        assert record is not None
+        return replace(record, releases=(*record.releases, _release("demo", key, version)))
+
+    def break_off(record: PluginRecord | None) -> PluginRecord:
+        grow(record, "9.0.0")
+        raise Conflict("no", "no")
+
+    first = here.change("demo", lambda _: _record("demo", key, "1.0.0"))
+    assert there.find("demo") == here.find("demo") == first
+    second = there.change("demo", lambda record: grow(record, "2.0.0"))
+    with pytest.raises(Conflict):
+        here.change("demo", break_off)
+    assert here.find("demo") == second
+    third = here.change("demo", lambda record: grow(record, "3.0.0"))
+    assert third.revision == 3
+    assert there.find("demo") == third == DatabaseReleases(engine).find("demo")
+
+
+class TestSessions:
+    """`Sessions`."""
+
+    @pytest.fixture(params=["sqlite"])
+    def sessions(self, request: pytest.FixtureRequest, engine: Engine) -> Sessions:
+        return {"sqlite": DatabaseSessions(engine)}[request.param]
+
+    def _session(self, id_: str, expires: datetime) -> UploadSession:
+        return UploadSession(id_ * 64, b"envelope", b"key", 1 << 40, claims=True, expires=expires)
+
+    def test_a_session_comes_back(self, sessions: Sessions) -> None:
+        session = self._session("a", NOW.replace(microsecond=0))
+        sessions.add(session)
+        assert sessions.find(session.id) == session
+        sessions.remove(session.id)
+        sessions.remove(session.id)
+        assert sessions.find(session.id) is None
+
+    def test_time_runs_out(self, sessions: Sessions) -> None:
+        sessions.add(self._session("a", NOW))
+        sessions.add(self._session("b", NOW + timedelta(hours=1)))
+        assert sessions.expired(NOW - timedelta(seconds=1)) == ()
+        assert sessions.expired(NOW) == ("a" * 64,)
+        assert sessions.expired(NOW + timedelta(hours=1)) == ("a" * 64, "b" * 64)
+
+
+class TestJournal:
+    """`Journal`."""
+
+    @pytest.fixture(params=["sqlite"])
+    def journal(self, request: pytest.FixtureRequest, engine: Engine) -> Journal:
+        return {"sqlite": DatabaseJournal(engine)}[request.param]
+
+    def _entry(self, number: int) -> AuditEntry:
+        return AuditEntry(
+            Digest.of(bytes([number])), NOW, "publish", "demo", f"1.{number}.0", "key:sha256:..."
+        )
+
+    def test_entries_come_back_in_order_with_growing_serials(self, journal: Journal) -> None:
+        entries = [self._entry(number) for number in range(5)]
+        for entry in entries:
+            journal.record([entry])
+        found = journal.read()
+        assert [entry for _, entry in found] == entries
+        serials = [serial for serial, _ in found]
+        assert serials == sorted(set(serials))
+        assert journal.read(after=serials[1], limit=2) == found[2:4]
+        assert journal.read(after=serials[-1]) == ()
+
+    def test_an_entry_is_kept_once(self, journal: Journal) -> None:
+        journal.record([self._entry(1), self._entry(2)])
+        journal.record([self._entry(1), self._entry(3)])
+        assert [entry for _, entry in journal.read()] == [self._entry(1), self._entry(2), self._entry(3)]
+
+
+class TestLock:
+    """`Lock`."""
+
+    def test_one_at_a_time_and_purposes_apart(self, tmp_path: Path) -> None:
+        lock = FileLocks(tmp_path)
+        inside, most = 0, 0
+
+        def work(_: int) -> None:
+            nonlocal inside, most
+            with lock("object", "name"):
+                inside += 1
+                most = max(most, inside)
+                inside -= 1
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(200)))
+        assert most == 1
+        with lock("session", "x"), lock("object", "x"), lock("index", "x"):
+            pass
+
+
+def test_the_id_is_made_once_whoever_comes_first(engine: Engine) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        made = set(pool.map(lambda _: registry_id(engine), range(8)))
+    assert len(made) == 1
+    assert registry_id(engine, made.copy().pop()) in made
+    with pytest.raises(UsageError, match="registry_id_fixed"):
+        registry_id(engine, "https://plugins.example.com")
+
+
+def test_an_id_that_is_none(engine: Engine) -> None:
+    for wanted in ("http://plugins.example.com", "plugins", "https://plugins.example.com/"):
+        with pytest.raises(InvalidInput, match="registry_id_invalid"):
+            registry_id(engine, wanted)
+
+
+def test_migrations_make_the_tables_that_the_code_knows(engine: Engine) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    from plugreg_registry.metadata.migrate import MIGRATIONS
+
+    assert revision(engine) == HEAD
+    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
+    with reading(engine) as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_migrating_again_does_nothing_and_a_newer_database_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "registry.sqlite3"
+    assert migrate(file)
+    assert not migrate(file)
+    engine = open_database(file)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    engine.dispose()
+    with pytest.raises(UsageError, match="database_newer"):
+        migrate(file)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    file = tmp_path / "registry.sqlite3"
+    file.write_bytes(b"this is not a database, it is a text" * 100)
+    with pytest.raises(Temporary, match="store_unavailable"):
+        migrate(file)
