@@ -10,10 +10,14 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from plugreg.machine import this_platform
 from plugreg.programs import COMES_WITH
 from plugreg_schemas import acceptance, bundle, formats
+from plugreg_schemas.documents import pointer_to
 from plugreg_schemas.errors import Boundary, Finding, InvalidInput, NotAvailable, Severity
 from plugreg_schemas.names import quoted
+from plugreg_schemas.platforms import runs_on
+from plugreg_schemas.runtimes import Command
 from plugreg_schemas.tree import DirectoryTree
 
 if TYPE_CHECKING:
@@ -84,17 +88,33 @@ def check(path: Path, version: str | None = None) -> Checked:
         checked = _check_bundle(path, version)
     else:
         raise NotAvailable("path_not_found", f"there is no folder or bundle `{path}`")
-    findings = dict.fromkeys((*checked.findings, *_missing_here(checked.reading.manifest)))
+    manifest = checked.reading.manifest
+    here = (*_missing_here(manifest), *_foreign_here(manifest)) if manifest else ()
+    findings = dict.fromkeys((*checked.findings, *here))
     return replace(checked, findings=tuple(findings))
 
 
-def _missing_here(manifest: Manifest | None) -> Iterator[Finding]:
+def _missing_here(manifest: Manifest) -> Iterator[Finding]:
     """Note the commands that this machine lacks: the plugin is right, and cannot be started here."""
-    for launcher in manifest.launchers if manifest else ():
+    for launcher in manifest.launchers:
         if shutil.which(launcher) is None:
             brings = f"; it comes with {COMES_WITH[launcher]}" if launcher in COMES_WITH else ""
             message = f"the command {quoted(launcher)} was not found on this machine{brings}"
             yield Finding("launcher_missing", message, Severity.NOTE, Boundary.PROCESS)
+
+
+def _foreign_here(manifest: Manifest) -> Iterator[Finding]:
+    """Warn of native programs for other machines: on this one the author cannot try them."""
+    here = this_platform()
+    for component in manifest.components:
+        file, *steps = formats.command_place(manifest, component.id)
+        place = file, pointer_to(*steps)
+        for runtime in component.runtimes:
+            platforms = runtime.platforms if isinstance(runtime, Command) else ()
+            if here and platforms and not runs_on(platforms, here):
+                message = f"a command of {quoted(component.id)} runs on {', '.join(map(quoted, platforms))}"
+                message += f", this machine is {quoted(here)}"
+                yield Finding("platform_missing_here", message, Severity.WARNING, Boundary.PROCESS, *place)
 
 
 def _check_folder(path: Path, version: str | None) -> Checked:
@@ -109,8 +129,17 @@ def _check_folder(path: Path, version: str | None) -> Checked:
         findings = _once(*reading.findings, *_faults(error), *accepted.findings)
         return Checked(reading, accepted.version, findings, None)
     carried = bundle.outline(io.BytesIO(packed.content), bundle.DEFAULT_LIMITS, formats.is_wanted)
-    accepted = acceptance.examine(formats.read(carried), carried, version, packed=True)
-    return Checked(reading, accepted.version, _once(*reading.findings, *accepted.findings), packed)
+    seen = formats.read(carried)
+    accepted = acceptance.examine(seen, carried, version, packed=True)
+    lost = _lost(seen) if seen.manifest is None and reading.ok else ()
+    return Checked(reading, accepted.version, _once(*reading.findings, *lost, *accepted.findings), packed)
+
+
+def _lost(seen: Reading) -> Iterator[Finding]:
+    """Say why a plugin that loads from its folder does not load from its bundle: links may be why."""
+    for finding in seen.errors:
+        message = f"a registry cannot read it from the bundle: {finding.message}"
+        yield replace(finding, boundary=Boundary.REGISTRY, message=message)
 
 
 def _once(*findings: Finding) -> tuple[Finding, ...]:

@@ -65,18 +65,22 @@ def choose(wish: Wish, registries: Sequence[Registry], options: Options) -> Choi
     Raises:
         NotAvailable: `plugin_not_found`, `version_not_found`, `registry_unknown`, `registry_unreachable`.
         Gone: `plugin_removed`.
-        Unverifiable: `attestation_missing`, `public_key_missing`.
+        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`.
         NotAllowed: `name_in_several_registries`, `registry_changed`, `signer_changed`,
             `data_belongs_to_other_signer`, `plugin_quarantined`.
         IntegrityError: `history_forked`, `content_changed`, `release_mismatch`, ...
     """
     registry, content = find(wish, registries, options)
     document = read_document(content, wish.name)
-    history = prove_history(document, registry.attestation, registry.ref.id)
+    history = prove_history(document, registry.attestation, registry.ref.id, sigstore=registry.sigstore)
     _check_state(history)
     entry = _pick(wish, document, history, options)
     stays = wish.installed is not None and entry.version == wish.installed.version and wish.whole
-    release = None if stays else prove_release(document, entry, registry.attestation, history)
+    release = (
+        None
+        if stays
+        else prove_release(document, entry, registry.attestation, history, sigstore=registry.sigstore)
+    )
     signer = _signer(wish, release)
     check_pin(wish, registry.ref.id, signer, history, options)
     _check_unchanged(wish, document, history)
@@ -102,13 +106,10 @@ def _pick(wish: Wish, document: PluginDocument, history: History, options: Optio
 
     Never a yanked one unless it is named exactly, never an older one without being asked.
     """
-    named = wish.range.exact
-    offered = [
-        version
-        for version in (Version(v.version) for v in document.versions)
-        if (named or version.text not in history.yanked) and all(r.matches(version) for r in wish.needed)
-    ]
-    best = wish.range.best(offered, prereleases=options.prereleases)
+    fitting = (
+        v.version for v in document.versions if all(r.matches(Version(v.version)) for r in wish.needed)
+    )
+    best = wish.range.choose(fitting, history.yanked, prereleases=options.prereleases)
     have = Version(wish.installed.version) if wish.installed else None
     if have and wish.range.matches(have, prereleases=True) and (best is None or have >= best):
         entry = document.version(have.text)

@@ -4,6 +4,8 @@
                        (default: the platform's configuration folder)
     PLUGREG_ROOT       the plugins root (default: ~/.agents/plugins)
     PLUGREG_REGISTRY   the registry to use, by name or URL (default: every registry that was added)
+    PLUGREG_TRUST_CONFIG   the trust configuration of a Sigstore of one's own (default: the public one);
+                       never from a project's file
 
 There is no built-in registry.
 """
@@ -24,8 +26,10 @@ from plugreg_schemas.names import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SETTINGS: Final = ("root", "registry")
-"""The settings that a file may give; the environment spells them `PLUGREG_ROOT` and so on."""
+PROJECT_SETTINGS: Final = ("root", "registry")
+"""The settings that a project's file may give; the environment spells them `PLUGREG_ROOT` and so on."""
+USER_SETTINGS: Final = (*PROJECT_SETTINGS, "trust_config")
+"""The user's own file says whom to trust as well. A project's may not: it comes with whatever was cloned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Config:
     home: Path
     root: Path
     registry: str = ""
+    trust_config: str = ""
+    """The file that names the Sigstore instance; empty for the public one."""
 
     @property
     def keys(self) -> Path:
@@ -43,7 +49,12 @@ class Config:
 
 
 def load(
-    environ: Mapping[str, str], *, root: str = "", registry: str = "", folder: Path | None = None
+    environ: Mapping[str, str],
+    *,
+    root: str = "",
+    registry: str = "",
+    trust_config: str = "",
+    folder: Path | None = None,
 ) -> Config:
     """Return the settings, taking the first source that has each one.
 
@@ -51,8 +62,8 @@ def load(
         UsageError: `config_invalid`.
     """
     home = _home(environ)
-    project = _read_toml((folder or Path()) / "plugreg.toml")
-    user = _read_toml(home / "config.toml")
+    project = _read_toml((folder or Path()) / "plugreg.toml", PROJECT_SETTINGS)  # a folder may be gone
+    user = _read_toml(home / "config.toml", USER_SETTINGS)
 
     def setting(name: str, flag: str, default: str) -> str:
         return (
@@ -63,6 +74,7 @@ def load(
         home=home,
         root=_folder(setting("root", root, "~/.agents/plugins")),
         registry=setting("registry", registry, ""),
+        trust_config=setting("trust_config", trust_config, ""),
     )
 
 
@@ -81,23 +93,25 @@ def _folder(text: str) -> Path:
         raise UsageError("config_invalid", f"there is no home folder for {quoted(text)}") from None
 
 
-def _read_toml(path: Path) -> dict[str, str]:
+def _read_toml(path: Path, known: tuple[str, ...]) -> dict[str, str]:
     try:
         content: dict[str, Any] = tomllib.loads(read_small(path).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (ValueError, OSError, RecursionError) as error:
-        raise UsageError("config_invalid", f"{path} cannot be read: {error}") from None
-    unknown = [key for key in content if key not in SETTINGS]
+        raise UsageError("config_invalid", f"{path.absolute()} cannot be read: {error}") from None
+    unknown = [key for key in content if key not in known]
     if unknown:
         raise UsageError(
             "config_invalid",
-            f"{path} has settings that are not known: {', '.join(map(quoted, unknown))}",
-            hint=f"known are: {', '.join(SETTINGS)}",
+            f"{path.absolute()} has settings that are not known: {', '.join(map(quoted, unknown))}",
+            hint=f"known are: {', '.join(known)}",
         )
     wrong = [key for key, value in content.items() if not isinstance(value, str) or "\0" in value]
     if wrong:
-        raise UsageError("config_invalid", f"{path} has settings that are not text: {', '.join(wrong)}")
+        raise UsageError(
+            "config_invalid", f"{path.absolute()} has settings that are not text: {', '.join(wrong)}"
+        )
     return content
 
 

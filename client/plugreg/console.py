@@ -1,11 +1,15 @@
 """All printing. Data goes to stdout, the rest to stderr; colour only on a terminal, never as the only sign.
 
 With `--json`, stdout carries exactly one JSON value: the result, or {"error": Problem}.
+
+A reader that goes away (`| head`) ends its stream and nothing else: the command goes on, and its exit code
+says what became of it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -39,7 +43,7 @@ class Console:
     def say(self, text: str = "") -> None:
         """Print a line of the result for people."""
         if not self.as_json:
-            print(_printable(text, sys.stdout), flush=True)
+            _to_stdout(_printable(text, sys.stdout))
 
     def note(self, text: str) -> None:
         """Print a line about what is going on."""
@@ -53,7 +57,7 @@ class Console:
     def result(self, value: object) -> None:
         """Print the result as JSON, where JSON was asked for."""
         if self.as_json:
-            print(json.dumps(value, ensure_ascii=True, indent=2 if sys.stdout.isatty() else None), flush=True)
+            _to_stdout(json.dumps(value, ensure_ascii=True, indent=2 if sys.stdout.isatty() else None))
 
     def table(self, rows: Iterable[Sequence[str]], heads: Sequence[str]) -> None:
         """Print rows in columns as wide as their widest cell."""
@@ -121,12 +125,41 @@ class Console:
 
     def _stderr(self, text: str, sign: str = "", colour: str = "") -> None:
         painted = f"{self._paint(sign, colour)} " if sign else ""
-        print(painted + _printable(text, sys.stderr), file=sys.stderr, flush=True)
+        try:
+            print(painted + _printable(text, sys.stderr), file=sys.stderr, flush=True)
+        except OSError:
+            sys.stderr = _nowhere()  # nobody is left to be told
 
     def _paint(self, text: str, colour: str) -> str:
         if self._environ.get("NO_COLOR") or not sys.stderr.isatty():
             return text
         return f"\x1b[{_BOLD};{colour}m{text}\x1b[0m"
+
+
+def open_missing_streams() -> None:
+    """Open the standard streams that this process was started without, on nothing.
+
+    Without this, the next file or socket that is opened would take the number of such a stream.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123 - it stays open until the end
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w")  # noqa: PTH123 - it stays open until the end
+
+
+def _to_stdout(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        sys.stdout = _nowhere()
 
 
 def problem_of(error: PlugregError) -> dict[str, object]:

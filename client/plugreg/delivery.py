@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from plugreg.sources import Progress
     from plugreg_schemas.manifest import Manifest
     from plugreg_schemas.trust.proof import ProvedRelease
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def prepare(work: Workspace, choice: Choice, progress: Progress, now: Callable[[
         return None
     facts = _facts(choice, release, now())
     entry = work.root.entry(release.name, release.version, release.digest)
-    if _is_in_store(entry, facts):
+    if _is_in_store(entry, facts, work.root.sigstore):
         write_record(work.staging, entry.facts, facts)
         return Ready(choice, entry, facts, _manifest(choice, release, entry.tree), None)
     staged = work.place()
@@ -83,7 +84,7 @@ def _facts(choice: Choice, release: ProvedRelease, when: datetime) -> Facts:
     )
 
 
-def _is_in_store(entry: StoreEntry, facts: Facts) -> bool:
+def _is_in_store(entry: StoreEntry, facts: Facts, sigstore: SigstoreVerifier | None) -> bool:
     """Whether the store has this very release. It is examined: a power cut may have left it half written."""
     if not entry.is_complete():
         return False
@@ -91,7 +92,7 @@ def _is_in_store(entry: StoreEntry, facts: Facts) -> bool:
         known = read_facts(entry)
         if known.digest != facts.digest:
             return False
-        examine(entry, known, None)
+        examine(entry, known, None, sigstore)
     except PlugregError:
         return False
     return True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from plugreg.remote import Remote
     from plugreg_schemas.api import DocumentVersion, PluginDocument
-    from plugreg_schemas.history import History
+    from plugreg_schemas.history import AnySigner, History
     from plugreg_schemas.names import Ref
 
 
@@ -32,11 +32,19 @@ class Info:
     """`verified`, or the code that says why the release cannot be judged; it is not installed then."""
     registry: dict[str, str]
     launchers: list[dict[str, str | None]]
+    signed_by: AnySigner
+    """Who signed the release, with what is only shown: the repository and ref of a workflow."""
 
     @property
     def signer(self) -> str:
         """Who signed the release, in words."""
-        return self.document.signers[self.entry.signer].signer.words
+        return self.signed_by.words
+
+    @property
+    def origin(self) -> str:
+        """Where a workflow signed the release: repository and ref; empty for a key and a person."""
+        by = self.signed_by
+        return f"{by.repository} at {by.ref}" if by.kind == "ci" else ""
 
     def as_dict(self) -> dict[str, object]:
         """Return what `plugreg info --json` prints."""
@@ -52,7 +60,7 @@ class Info:
             "size": entry.size,
             "published_at": format_time(entry.published_at),
             "format": entry.format,
-            "signer": self.document.signers[entry.signer].signer.model_dump(),
+            "signer": self.signed_by.model_dump(),
             "signer_id": self.signer,
             "verdict": self.verdict,
             "yanked": entry.yanked,
@@ -81,22 +89,27 @@ def info(remote: Remote, ref: Ref, environ: Mapping[str, str]) -> Info:
     """
     document, history = proved(remote, ref.name)
     entry = _choose(document, ref)
+    verdict, signer = _verdict(document, entry, remote, history)
     return Info(
         document=document,
         history=history,
         entry=entry,
-        verdict=_verdict(document, entry, remote, history),
+        verdict=verdict,
         registry=remote.ref.model_dump(),
         launchers=launcher_state(entry.launchers, environ),
+        signed_by=signer,
     )
 
 
-def _verdict(document: PluginDocument, entry: DocumentVersion, remote: Remote, history: History) -> str:
+def _verdict(
+    document: PluginDocument, entry: DocumentVersion, remote: Remote, history: History
+) -> tuple[str, AnySigner]:
+    """Return the verdict on a release, and who signed it: as proved, else as the document claims."""
     try:
-        prove_release(document, entry, remote.attestation, history)
+        release = prove_release(document, entry, remote.attestation, history, sigstore=remote.sigstore)
     except Unverifiable as error:
-        return error.code
-    return "verified"
+        return error.code, document.signers[entry.signer].signer
+    return "verified", release.signer
 
 
 def look_up(remotes: Sequence[Remote], ref: Ref, environ: Mapping[str, str]) -> Info:

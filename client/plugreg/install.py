@@ -177,11 +177,10 @@ def _finish(work: Workspace, choice: Choice, ready: Ready | None) -> Installed:
     before = choice.wish.installed
     if ready is None:
         return _unchanged(work, choice)
+    make_folder(root.data(name), PRIVATE_MODE)  # what is in its way stops us before anything moves
     if ready.staged is not None:
         store(ready.staged, ready.entry, root.staging)
     activate(root, ready.entry, work.staging)
-    if not root.data(name).is_dir():
-        make_folder(root.data(name), PRIVATE_MODE)
     write_record(work.staging, root.state(name), State.of(ready.facts))
     tidy_store(root, name, work.note)
     previous = before.version if before and before.version != ready.facts.version else ""

@@ -259,7 +259,7 @@ def _verdict(root: PluginsRoot, name: str) -> Verdict | None:
         entry, facts, _ = found
         before = _identity(root, name)
         try:
-            examine(entry, facts or read_facts(entry), _pin(root, facts))
+            examine(entry, facts or read_facts(entry), _pin(root, facts), root.sigstore)
         except PlugregError as error:
             if before == _identity(root, name):
                 return Verdict(name, entry.version, error)

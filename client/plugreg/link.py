@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import random
+import re
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -36,6 +38,7 @@ from plugreg_schemas.errors import (
     Unverifiable,
     UsageError,
 )
+from plugreg_schemas.fields import read_model
 from plugreg_schemas.names import quoted
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ READ_TIMEOUT_S: Final = 60
 MAX_REDIRECTS: Final = 5
 _MAX_PROBLEM: Final = 1 << 20
 """Bytes of an error's document; a longer one is no problem document."""
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LINK_CODES: Final = frozenset(
     {
         "registry_unreachable",
@@ -145,6 +149,29 @@ def _is_exposed(url: str) -> bool:
     return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
+def _is_this_machine(host: str) -> bool:
+    """Whether a host is this machine however it is written: `127.1`, `0.0.0.0`, `[::ffff:127.0.0.1]`."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        try:
+            address = ipaddress.ip_address(socket.inet_aton(name))
+        except (OSError, UnicodeError):
+            return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def _without_password(url: str) -> str:
     scheme, mark, rest = url.partition("://")
     return f"{scheme}{mark}...@{rest.rpartition('@')[2]}" if "@" in rest else url
@@ -219,11 +246,7 @@ class Link:
         """Ask once. Only a GET follows redirects: the URLs of uploads are secrets."""
         url = _joined(self.url, path)
         for _ in range(MAX_REDIRECTS + 1):
-            if _is_exposed(url) and not self._insecure_http:
-                raise NotAvailable(
-                    "registry_url_insecure",
-                    f"the registry {self.url} leads to {quoted(url)}, which is not encrypted",
-                )
+            self._check_way(url)
             response = self._sent(method, url, body, headers or {})
             to = response.get_redirect_location() if method == "GET" else None
             if not to:
@@ -231,6 +254,22 @@ class Link:
             response.close()
             url = _joined(url, to)
         raise NotAvailable("too_many_redirects", f"the registry {self.url} redirects in a circle")
+
+    def _check_way(self, url: str) -> None:
+        """Refuse to be led from an encrypted place to an open one, or from elsewhere to this machine.
+
+        What listens on loopback takes requests from whoever runs here for a friend's; a registry is none.
+        """
+        if _is_exposed(url) and not self._insecure_http:
+            raise NotAvailable(
+                "registry_url_insecure",
+                f"the registry {self.url} leads to {quoted(url)}, which is not encrypted",
+            )
+        if _is_this_machine(_host(url)) and not _is_this_machine(_host(self.url)):
+            raise NotAvailable(
+                "registry_url_insecure",
+                f"the registry {self.url} leads to {quoted(url)}, which is this machine",
+            )
 
     def _sent(
         self, method: str, url: str, body: bytes | Iterator[bytes] | None, headers: Mapping[str, str]
@@ -262,7 +301,9 @@ class Link:
 
 def error_of(problem: Problem, status: int) -> PlugregError:
     """Return the error that a registry reported as a problem document, in the class that it was raised as."""
-    kind = _CLASS_OF_STATUS.get(status, Temporary if status >= 500 else InvalidInput)  # noqa: PLR2004
+    kind = _CLASS_OF_STATUS.get(status) or (
+        Temporary if status >= 500 else InvalidInput if status >= 400 else NotAvailable  # noqa: PLR2004
+    )
     if problem.code in INTEGRITY_CODES:
         kind = IntegrityError
     elif problem.code in UNVERIFIABLE_CODES:
@@ -313,8 +354,11 @@ def raise_for(response: urllib3.BaseHTTPResponse) -> None:
         return
     with response:
         try:
-            problem = Problem.model_validate_json(_limited(response, _MAX_PROBLEM))
-        except (ValueError, urllib3.exceptions.HTTPError, OSError):
+            content = _limited(response, _MAX_PROBLEM)
+            problem = read_model(Problem, content, code="http_error")
+            if not _CODE.fullmatch(problem.code):
+                raise ValueError("no code")
+        except (InvalidInput, ValueError, urllib3.exceptions.HTTPError, OSError):
             words = f"the registry answered with HTTP status {response.status}"
             problem = Problem(title=words, status=response.status, code="http_error")
     raise error_of(problem, response.status)

@@ -29,10 +29,15 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 
     Raises:
-        WrongKindError: it is a folder, a pipe or a device.
+        WrongKindError: it is a folder, a pipe, a device or an endless link.
         OSError: as the system says.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise WrongKindError(errno.ELOOP, "it is a link that never ends", str(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise WrongKindError(errno.EINVAL, "it is not a regular file", str(path))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugreg.signing import Signer
     from plugreg_schemas.bundle import Packed
     from plugreg_schemas.trust.envelope import Envelope
-    from plugreg_schemas.trust.identity import KeySigner
+    from plugreg_schemas.trust.identity import AnySigner
 
 ROUNDS: Final = 3
 """Times that a publish starts over when its session has gone, as after a lost answer."""
@@ -57,7 +57,7 @@ class Published:
     version: str
     digest: str
     registry: dict[str, str]
-    signer: KeySigner
+    signer: AnySigner
     findings: tuple[Finding, ...]
     url: str
     already: bool
@@ -127,13 +127,14 @@ def publish(
         version=prepared.version,
         format=manifest.format,
     )
-    receipt = _send(remote, signer.sign(statement), prepared.packed.content, signer.public_key, progress)
+    envelope = signer.sign(statement)
+    receipt = _send(remote, envelope, prepared.packed.content, signer.public_key, progress)
     return Published(
         name=receipt.name,
         version=receipt.version,
         digest=receipt.digest,
         registry=registry.model_dump(),
-        signer=signer.identity,
+        signer=envelope.signer,
         findings=prepared.checked.findings,
         url=receipt.url,
         already=receipt.already,

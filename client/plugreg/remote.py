@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 from urllib.parse import quote
 
 import urllib3
@@ -40,6 +40,9 @@ from plugreg_schemas.errors import (
 from plugreg_schemas.fields import check_model, read_model
 from plugreg_schemas.names import Digest, quoted
 
+if TYPE_CHECKING:
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
+
 Progress = Callable[[str, int, int], None]
 """Called with what is being moved, the bytes done and the bytes in all."""
 
@@ -57,6 +60,7 @@ class Remote:
     """A registry reached by URL.
 
     `expected_id` is the id known for this URL: another one stops every operation (`registry_changed`).
+    `sigstore` judges certificates; without it only keys are accepted.
     """
 
     def __init__(
@@ -67,11 +71,13 @@ class Remote:
         name: str = "",
         insecure_http: bool = False,
         patience: Patience = PATIENT,
+        sigstore: SigstoreVerifier | None = None,
     ) -> None:
         self._link = Link(url, insecure_http=insecure_http, patience=patience)
         self.url = self._link.url
         self._expected_id = expected_id
         self._name = name
+        self.sigstore = sigstore
 
     @cached_property
     def discovery(self) -> Discovery:

@@ -81,7 +81,15 @@ def _offer_of_registry(ref: Ref, remotes: Sequence[Remote], environ: Mapping[str
     from plugreg import info
 
     found = info.look_up(remotes, ref, environ)
-    return Offer.of_document(found.document.name, found.entry)
+    best = ref.range.choose((v.version for v in found.document.versions), found.history.yanked)
+    entry = found.document.version(best.text) if best else None
+    if entry is None:
+        raise NotAvailable(
+            "version_not_found",
+            f"`{ref.name}` has no version in `{ref.range}` that is neither yanked nor a prerelease",
+            hint="name a version exactly, and it is taken whatever it is",
+        )
+    return Offer.of_document(found.document.name, entry)
 
 
 def is_path(target: str) -> bool:

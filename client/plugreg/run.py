@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from plugreg.environment import launch_of, launcher_state, remote_of
 from plugreg.launch import JsonObject, Session, Terms, open_session
+from plugreg.machine import this_platform
 from plugreg.programs import as_declared
 from plugreg.supervision import run_supervised
 from plugreg_schemas.alternatives import Offer
@@ -46,9 +47,12 @@ PLUGREG: Final = Host(
     supports=MCP,
     host_class="desktop",
     transports=frozenset({"stdio", "streamable-http"}),
+    platform=this_platform() or None,
     screen="none",
 )
-"""This program as a host: it starts servers, and reaches others by URL. It loads no code."""
+"""This program as a host: it starts servers, and reaches others by URL. It loads no code.
+
+It runs on this machine, so a program for another one is refused before it is started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +110,18 @@ def chosen(manifest: Manifest, host: Host = PLUGREG) -> dict[str, Runtime | Reso
     }
 
 
+_FOREIGN_HINT: Final = "use it on such a machine, or ask the plugin's author for a program for this one"
+
+
 def _not_run(outcome: Outcome) -> ResolutionError:
     refusals = outcome.refusals
     return ResolutionError(
         refusals[0].code if len(refusals) == 1 else NOT_SUPPORTED,
         f"no runtime of {quoted(outcome.id)} can be used: "
         + ("; ".join(f"`{refusal.runtime}`: {refusal.reason}" for refusal in refusals) or "it declares none"),
-        hint="plugreg runs `mcp_stdio` and `mcp_http`; `plugreg resolve` tells what other hosts run",
+        hint=_FOREIGN_HINT
+        if any(refusal.code == "platform_unsupported" for refusal in refusals)
+        else "plugreg runs `mcp_stdio` and `mcp_http`; `plugreg resolve` tells what other hosts run",
         details={"refusals": [refusal.as_dict() for refusal in refusals]},
     )
 

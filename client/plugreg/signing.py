@@ -16,6 +16,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from plugreg.config import write_atomically
+from plugreg.own_files import read_small
 from plugreg_schemas.errors import Conflict, InvalidInput, NotAvailable, UsageError
 from plugreg_schemas.names import quoted
 from plugreg_schemas.trust.envelope import Envelope, encode_base64, pre_authentication_encoding
@@ -35,17 +37,12 @@ class Signer(Protocol):
     """Something that can sign a statement."""
 
     @property
-    def identity(self) -> KeySigner:
-        """Who the signatures are by."""
-        ...
-
-    @property
     def public_key(self) -> str:
         """The public half in base64 (DER SPKI); empty where the signature carries a certificate."""
         ...
 
     def sign(self, statement: Statement) -> Envelope:
-        """Sign a statement."""
+        """Sign a statement; the envelope says who signed."""
         ...
 
 
@@ -58,7 +55,7 @@ class KeyFile:
 
     @property
     def identity(self) -> KeySigner:
-        """See `Signer`."""
+        """Who the signatures are by."""
         return key_signer(public_bytes(self.key.public_key()))
 
     @property
@@ -133,9 +130,14 @@ def key_names(folder: Path) -> list[str]:
 
 
 def key_identity(folder: Path, name: str) -> str:
-    """Return the identity in words of the key `name`, or nothing where its public half is not beside it."""
-    path = folder / f"{name}.pub"
-    return read_public_key(path).words if path.is_file() else ""
+    """Return the identity in words of the key `name`; nothing where its public half cannot be read.
+
+    One damaged file does not keep the other keys from being listed.
+    """
+    try:
+        return read_public_key(folder / f"{name}.pub").words
+    except (NotAvailable, InvalidInput):
+        return ""
 
 
 def load_key(
@@ -149,7 +151,7 @@ def load_key(
         UsageError: `key_passphrase_missing`.
     """
     path = _existing(folder, name)
-    content = path.read_bytes()
+    content = read_small(path)
     passphrase = environ.get(PASSPHRASE, "")
     if b"ENCRYPTED" in content and not passphrase:
         if ask is None:
@@ -203,7 +205,7 @@ def read_public_key(path: Path) -> KeySigner:
         InvalidInput: `public_key_invalid`.
     """
     try:
-        content = path.read_bytes()
+        content = read_small(path)
     except OSError as error:
         raise NotAvailable("key_not_found", f"{path} cannot be read: {error.strerror}") from None
     if content.lstrip().startswith(b"-----BEGIN"):
@@ -214,7 +216,10 @@ def read_public_key(path: Path) -> KeySigner:
             )
         except (ValueError, UnsupportedAlgorithm):
             raise InvalidInput("public_key_invalid", f"{path} does not hold a public key") from None
-    load_public_key(content)
+    try:
+        load_public_key(content)
+    except InvalidInput as error:
+        raise InvalidInput(error.code, f"{path}: {error.message}", hint=error.hint) from None
     return key_signer(content)
 
 

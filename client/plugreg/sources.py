@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plugreg_schemas.api import RegistryRef
     from plugreg_schemas.bundle import Limits
     from plugreg_schemas.names import Digest
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
     Progress = Callable[[str, int, int], None]
 
@@ -25,6 +26,11 @@ class Registry(Protocol):
     @property
     def ref(self) -> RegistryRef:
         """Its id, URL and name. Raises NotAvailable `registry_unreachable`."""
+        ...
+
+    @property
+    def sigstore(self) -> SigstoreVerifier | None:
+        """What judges its certificates; None where only keys are accepted."""
         ...
 
     @property

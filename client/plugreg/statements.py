@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from plugreg.remote import Remote
     from plugreg.signing import Signer
     from plugreg_schemas.api import PluginDocument, StatementReceipt
-    from plugreg_schemas.history import AnySigner, History
+    from plugreg_schemas.history import History
     from plugreg_schemas.statement import Status
-    from plugreg_schemas.trust.identity import KeySigner
+    from plugreg_schemas.trust.identity import AnySigner
 
     Make = Callable[[PluginDocument, History], Owners | Yank | Status]
 
@@ -37,7 +37,7 @@ class Submitted:
     name: str
     digest: str
     revision: int
-    signer: KeySigner
+    signer: AnySigner
 
     def as_dict(self) -> dict[str, object]:
         """Return what `--json` prints."""
@@ -58,7 +58,7 @@ def proved(remote: Remote, name: str) -> tuple[PluginDocument, History]:
         IntegrityError: as `prove_history`.
     """
     document = read_document(remote.document(PluginName(name)), name)
-    return document, prove_history(document, remote.attestation, remote.ref.id)
+    return document, prove_history(document, remote.attestation, remote.ref.id, sigstore=remote.sigstore)
 
 
 def yank(remote: Remote, signer: Signer, name: str, version: str, reason: str) -> Submitted:
@@ -137,5 +137,5 @@ def _submit(remote: Remote, signer: Signer, name: str, make: Make) -> Submitted:
             if error.code != "history_moved" or last:
                 raise
         else:
-            return Submitted(name, receipt.digest, receipt.revision, signer.identity)
+            return Submitted(name, receipt.digest, receipt.revision, envelope.signer)
     raise AssertionError  # the last round returns or raises

@@ -119,6 +119,8 @@ def _run(settings: Settings, listening: socket.socket, workers: int) -> None:
     import uvicorn  # noqa: PLC0415 - as above
     from uvicorn.supervisors import Multiprocess  # noqa: PLC0415
 
+    from plugreg_registry.connections import affordable, protocol  # noqa: PLC0415
+
     os.environ[f"{PREFIX}DATA"] = str(settings.data)  # what worker processes read
     config = uvicorn.Config(
         "plugreg_registry.app:create",
@@ -131,6 +133,7 @@ def _run(settings: Settings, listening: socket.socket, workers: int) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         loop="uvloop" if _has("uvloop") else "asyncio",
+        http=protocol(affordable(settings.connections), settings.idle_seconds),
         ws="none",
     )
     if workers == 1:

@@ -24,6 +24,7 @@ from plugreg_registry.blobs.folders import PRIVATE, PUBLIC, make_public, set_mod
 from plugreg_registry.blobs.locks import FileLocks
 from plugreg_registry.blobs.spool import FolderSpool
 from plugreg_registry.catalog import Catalog
+from plugreg_registry.connections import affordable
 from plugreg_registry.front import LOG, Front, log_to_stderr
 from plugreg_registry.index import Index
 from plugreg_registry.lifecycle import JANITOR_SECONDS, Janitor
@@ -40,9 +41,10 @@ from plugreg_registry.static import ReadPlane
 from plugreg_registry.tiers import changed_tiers, remember_tiers
 from plugreg_registry.uploads import Uploads
 from plugreg_registry.version import installed_version
-from plugreg_schemas.api import DISCOVERY_PATH, Discovery, LimitsDocument, RegistryRef
+from plugreg_schemas.api import DISCOVERY_PATH, Discovery, LimitsDocument, RegistryRef, Trust
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import PlugregError, Temporary, UsageError
+from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -115,7 +117,10 @@ def _show_tiers(settings: Settings, index: Index) -> None:
 def discovery(settings: Settings, ref: RegistryRef) -> Discovery:
     """Return the discovery document."""
     return Discovery(
-        registry=ref, limits=LimitsDocument(**asdict(settings.limits)), features=("yank", "owners")
+        registry=ref,
+        limits=LimitsDocument(**asdict(settings.limits)),
+        trust=Trust(kinds=("key", "certificate")),
+        features=("yank", "owners"),
     )
 
 
@@ -127,7 +132,7 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
     blobs = FilesystemBlobs(settings.objects)
     releases = DatabaseReleases(engine)
     journal = DatabaseJournal(engine)
-    uploads = Uploads(DatabaseSessions(engine), FolderSpool(settings.uploads), _now)
+    uploads = Uploads(DatabaseSessions(engine), FolderSpool(settings.uploads), _now, settings.sessions)
     index = Index(releases, journal, blobs, lock, settings.tiers)
     publishing = Publishing(
         registry=ref,
@@ -142,6 +147,7 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         lock=lock,
         now=_now,
         secret=lambda: secrets.token_hex(32),
+        sigstore=_sigstore(settings),
     )
 
     def check() -> None:
@@ -153,6 +159,12 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
     services = Services(publishing, uploads, Catalog(releases, settings.tiers), check, _warnings(settings))
     janitor = Janitor(uploads.sessions, uploads.spool, index, blobs.sweep, _now)
     return Registry(ref, blobs, index, services, janitor, engine.dispose)
+
+
+def _sigstore(settings: Settings) -> SigstoreVerifier:
+    if not settings.trust_config:
+        return SigstoreVerifier()
+    return SigstoreVerifier(lambda: settings.trust_config)
 
 
 def application(settings: Settings) -> ASGIApp:
@@ -178,7 +190,8 @@ def application(settings: Settings) -> ASGIApp:
     api.include_router(publish_routes(registry.services))
     api.include_router(query_routes(registry.services))
     answer_problems(api)
-    return Front(ReadPlane(settings.objects, settings.index_max_age), api)
+    read_plane = ReadPlane(settings.objects, settings.index_max_age)
+    return Front(read_plane, api, affordable(settings.connections))
 
 
 def create() -> ASGIApp:

@@ -74,8 +74,7 @@ class Catalog:
 
 def _best(record: PluginRecord, wanted: VersionRange) -> StoredRelease:
     """Return what would be installed: never a yanked version, nor a prerelease, unless it is named."""
-    offered = [r for r in record.releases if wanted.exact or r.version not in record.history.yanked]
-    best = wanted.best(Version(release.version) for release in offered)
+    best = wanted.choose((release.version for release in record.releases), record.history.yanked)
     found = record.release(best.text) if best else None
     if found is None:
         raise NotAvailable(

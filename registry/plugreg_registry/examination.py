@@ -60,7 +60,7 @@ def examine(bundle: BinaryIO, limits: Limits, said: Publish, tiers: TierPolicy) 
     accepted = acceptance.examine(judged, tree, _version_beside(reading.manifest, said), packed=True)
     if not accepted.publishable:
         faults = [f for f in accepted.findings if f.severity is Severity.ERROR]
-        raise _refused(faults, (*accepted.findings, *reading.findings), _why(tier, reading.manifest))
+        raise _refused(faults, (*accepted.findings, *reading.findings), _why(faults, tier, reading.manifest))
     notes = (*reading.findings, *accepted.findings)[:MAX_FINDINGS]
     return Examined(_facts(reading.manifest), tuple(ProblemItem(**f.as_dict()) for f in notes))
 
@@ -132,9 +132,9 @@ def _alternatives(component: Component) -> tuple[Alternative, ...]:
     return found if any(a != Alternative(a.runtime) for a in found) else ()
 
 
-def _why(tier: Tier | None, manifest: Manifest) -> str:
-    """Return a hint for an author who declared another tier than the operator gives."""
-    if tier == manifest.tier:
+def _why(faults: Iterable[Finding], tier: Tier | None, manifest: Manifest) -> str:
+    """Return a hint for an author who is refused because of the tier that the operator gives."""
+    if tier == manifest.tier or not any(fault.code == "transport_forbidden" for fault in faults):
         return ""
     return f"the policy of this registry gives {quoted(manifest.name)} the tier {tier}"
 

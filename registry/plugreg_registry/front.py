@@ -1,9 +1,10 @@
 """The first thing a request meets: the read plane for static paths, the API for the rest.
 
-For the API it gives the request an id, writes one line to the log when it is answered, and is the last net:
-what nobody caught becomes a problem document that tells nothing, and a log entry that tells all. Secrets of
-uploads stand in paths, so paths are logged without them. The read plane is not logged: that is for whatever
-stands in front of it.
+It answers so many requests at once and no more, so that what a process may hold is bounded; whether it lives
+is answered always. For the API it gives the request an id, writes one line to the log when it is answered,
+and is the last net: what nobody caught becomes a problem document that tells nothing, and a log entry that
+tells all. Secrets of uploads stand in paths, so paths are logged without them. The read plane is not logged:
+that is for whatever stands in front of it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from plugreg_registry.problems import internal_problem, problem_bytes, problem_headers
+from plugreg_registry.problems import internal_problem, problem_bytes, problem_headers, problem_of
 from plugreg_registry.routes import REQUEST_ID
+from plugreg_schemas.errors import Temporary
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from plugreg_schemas.api import Problem
+
 LOG: Final = logging.getLogger("plugreg.registry")
+LIVE: Final = "/livez"
 STATIC: Final = ("/index/", "/blobs/", "/attestations/", "/.well-known/")
 _SECRET: Final = re.compile(r"(/uploads/)[^/]*")
 
@@ -31,15 +36,27 @@ _SECRET: Final = re.compile(r"(/uploads/)[^/]*")
 class Front:
     """The registry as one ASGI application."""
 
-    def __init__(self, read_plane: ASGIApp, api: ASGIApp) -> None:
+    def __init__(self, read_plane: ASGIApp, api: ASGIApp, at_once: int) -> None:
         self._read_plane = read_plane
         self._api = api
+        self._at_once = at_once
+        self._requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the application's lifespan."""
         if scope["type"] != "http":
             await self._api(scope, receive, send)
-        elif scope["path"].startswith(STATIC):
+        elif self._requests >= self._at_once and scope["path"] != LIVE:
+            await _refuse(scope, send)
+        else:
+            self._requests += 1
+            try:
+                await self._admit(scope, receive, send)
+            finally:
+                self._requests -= 1
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(STATIC):
             await self._static(scope, receive, send)
         else:
             await self._ask(scope, receive, send)
@@ -51,7 +68,7 @@ class Front:
             answer = _Answer(send, scope)
             LOG.exception("internal error", extra={"fields": answer.fields()})
             with suppress(RuntimeError):  # the answer had begun, and the server cuts it off
-                await answer.fail()
+                await answer.fail(internal_problem(answer.id))
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer(send, scope)
@@ -59,40 +76,51 @@ class Front:
             await self._api(scope, receive, answer.send)
         except Exception:
             LOG.exception("internal error", extra={"fields": answer.fields()})
-            await answer.fail()
+            await answer.fail(internal_problem(answer.id))
         LOG.info("request", extra={"fields": answer.fields()})
+
+
+async def _refuse(scope: Scope, send: Send) -> None:
+    """Answer a request that is one too many; its body is not read, so the connection ends with it."""
+    answer = _Answer(send, scope)
+    busy = Temporary(
+        "registry_busy", "the registry answers as many requests as it can", hint="try again in a moment"
+    )
+    await answer.fail(problem_of(busy, answer.id), (b"connection", b"close"))
+    LOG.warning("refused", extra={"fields": answer.fields()})
 
 
 class _Answer:
     """Watches an answer being sent."""
 
-    __slots__ = ("_id", "_scope", "_send", "_started", "_status")
+    __slots__ = ("_scope", "_send", "_started", "_status", "id")
 
     def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
         self._scope = scope
         self._status = 0
         self._started = time.monotonic()
-        self._id = scope[REQUEST_ID] = secrets.token_hex(8)
+        self.id = scope[REQUEST_ID] = secrets.token_hex(8)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self._id.encode())]
+            message["headers"] = [*message["headers"], (b"x-request-id", self.id.encode())]
         await self._send(message)
 
-    async def fail(self) -> None:
+    async def fail(self, problem: Problem, *more: tuple[bytes, bytes]) -> None:
         """Answer with a problem, if nothing was answered yet."""
         if self._status:
             return
-        problem = internal_problem(self._id)
         headers = [(name.encode(), value.encode()) for name, value in problem_headers(problem).items()]
-        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
+        await self.send(
+            {"type": "http.response.start", "status": problem.status, "headers": [*headers, *more]}
+        )
         await self.send({"type": "http.response.body", "body": problem_bytes(problem)})
 
     def fields(self) -> dict[str, Any]:
         return {
-            "request_id": self._id,
+            "request_id": self.id,
             "method": self._scope["method"],
             "path": _SECRET.sub(r"\1...", self._scope["path"])[:300],
             "status": self._status,

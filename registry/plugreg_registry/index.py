@@ -180,7 +180,7 @@ class _Signers:
     def number(self, signer: AnySigner, public_key: bytes) -> int:
         place = self._places.setdefault(signer.words, len(self._places))
         self._rows.setdefault(
-            signer.words, DocumentSigner(signer=signer, public_key=encode_base64(public_key))
+            signer.words, DocumentSigner(signer=signer, public_key=encode_base64(public_key) or None)
         )
         return place
 

@@ -170,6 +170,10 @@ class Sessions(Protocol):
         """Forget a session; no fault if there is none."""
         ...
 
+    def of(self, signer: str) -> Sequence[str]:
+        """Return the ids of a signer's sessions, the oldest first."""
+        ...
+
     def expired(self, now: datetime) -> Sequence[str]:
         """Return the ids of the sessions whose time is over."""
         ...

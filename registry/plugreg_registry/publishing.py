@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from plugreg_schemas.tiers import TierPolicy
     from plugreg_schemas.trust.envelope import Envelope
     from plugreg_schemas.trust.policy import Admission
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
     from plugreg_schemas.trust.verify import Signed
 
 SESSION_TIME: Final = timedelta(hours=1)
@@ -79,13 +80,16 @@ class Publishing:
     lock: Lock
     now: Callable[[], datetime]
     secret: Callable[[], str]
+    sigstore: SigstoreVerifier | None = None
+    """What judges certificates; without it only keys are accepted."""
 
     def begin(self, request: PublishRequest) -> PublishSession | Receipt:
         """Let a publish in and say where its bytes go; or confirm one that is done.
 
         Raises:
             IntegrityError: `signature_invalid`, `public_key_mismatch`, `statement_mismatch`,
-            `registry_mismatch`. Unverifiable: `public_key_missing`, `signature_kind`, `envelope_version`.
+            `registry_mismatch`. Unverifiable: `public_key_missing`, `signature_kind`, `envelope_version`,
+            `trust_material_missing`, `no_trusted_time`.
             InvalidInput: `envelope_invalid`, `statement_invalid`, `statement_kind`, ... TooLarge:
             `bundle_too_large`. NotAllowed, Conflict, Gone: as `policy.admit`, and `name_lookalike`.
         """
@@ -158,7 +162,10 @@ class Publishing:
         )
 
     def _signed(self, envelope: Envelope, public_key: bytes | None) -> Signed:
-        signed = verify(envelope, {} if public_key is None else {envelope.signer.id: public_key})
+        keys: dict[str, bytes] = {}
+        if envelope.signer.kind == "key" and public_key is not None:
+            keys[envelope.signer.id] = public_key
+        signed = verify(envelope, keys, self.sigstore)
         check_registry(signed.statement.predicate.registry, self.registry.id)
         return signed
 
@@ -183,9 +190,15 @@ class Publishing:
         expires = (self.now() + SESSION_TIME).replace(microsecond=0)
         public_key = arrival.signed.public_key
         session = UploadSession(
-            session_id(secret), envelope.content, public_key, request.size, claims, expires
+            session_id(secret),
+            envelope.content,
+            public_key,
+            request.size,
+            claims,
+            expires,
+            arrival.signed.signer.words,
         )
-        self.uploads.sessions.add(session)
+        self.uploads.open(session)
         url = f"{self.registry.url}v1/uploads/{secret}"
         return PublishSession(session=url, upload=url, commit=f"{url}/commit", offset=0, expires=expires)
 

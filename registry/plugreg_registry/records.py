@@ -121,6 +121,8 @@ class UploadSession:
     claims: bool
     """Whether the name was free when the session began."""
     expires: datetime
+    signer: str
+    """The identity in words."""
 
 
 @dataclass(frozen=True, slots=True)

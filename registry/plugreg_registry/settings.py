@@ -13,6 +13,9 @@ PLUGREG_REGISTRY_TIERS           file with the tiers of plugins (TOML),        n
 PLUGREG_REGISTRY_INDEX_MAX_AGE   seconds for which a cache may keep the       0: always asked again
                                  index: the worst staleness
 PLUGREG_REGISTRY_LIMITS_*        limits on bundles, in bytes or counts        those of the contract
+        ..._CONNECTIONS          requests that a process answers at once      1000
+        ..._IDLE_SECONDS         how long a peer may owe the next byte        60
+        ..._SESSIONS             publishes that one signer may have open      100
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits
 from plugreg_schemas.errors import Collector, InvalidInput, NotAllowed, UsageError
 from plugreg_schemas.names import quoted
 from plugreg_schemas.tiers import TierPolicy
+from plugreg_schemas.trust.material import read_trust_config
 from plugreg_schemas.trust.policy import Admission
 
 if TYPE_CHECKING:
@@ -40,6 +44,12 @@ DEFAULT_PORT: Final = 8470
 MAX_INDEX_AGE: Final = 86_400
 """A day: longer than this a yank would not be seen."""
 MAX_LIMIT: Final = 1 << 40
+DEFAULT_CONNECTIONS: Final = 1000
+DEFAULT_IDLE_SECONDS: Final = 60
+DEFAULT_SESSIONS: Final = 100
+MAX_CONNECTIONS: Final = 65_535
+MAX_IDLE_SECONDS: Final = 3600
+MAX_SESSIONS: Final = 1_000_000
 
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
 _NAMES: Final = (
@@ -51,8 +61,12 @@ _NAMES: Final = (
     "ADMISSION",
     "RESERVED",
     "TIERS",
+    "TRUST_CONFIG",
     "INDEX_MAX_AGE",
     *(f"LIMITS_{name.upper()}" for name in _LIMITS),
+    "LIMITS_CONNECTIONS",
+    "LIMITS_IDLE_SECONDS",
+    "LIMITS_SESSIONS",
 )
 
 
@@ -71,6 +85,14 @@ class Settings:
     index_max_age: int = 0
     limits: Limits = DEFAULT_LIMITS
     tiers: TierPolicy = field(default_factory=TierPolicy)
+    trust_config: bytes = b""
+    """The trust configuration of the Sigstore that certificates are judged by; empty for the public one."""
+    connections: int = DEFAULT_CONNECTIONS
+    """Requests that a process answers at once."""
+    idle_seconds: int = DEFAULT_IDLE_SECONDS
+    """How long a peer may owe the head of a request, the next byte of its body, or reading of the answer."""
+    sessions: int = DEFAULT_SESSIONS
+    """Publishes that one signer may have open."""
 
     @property
     def uploads(self) -> Path:
@@ -113,6 +135,10 @@ def read_settings(environment: Mapping[str, str], data: str | None = None) -> Se
         index_max_age=reader.number("INDEX_MAX_AGE", 0, MAX_INDEX_AGE, 0),
         limits=reader.limits(),
         tiers=reader.tiers(),
+        trust_config=reader.trust_config(),
+        connections=reader.number("LIMITS_CONNECTIONS", 1, MAX_CONNECTIONS, DEFAULT_CONNECTIONS),
+        idle_seconds=reader.number("LIMITS_IDLE_SECONDS", 1, MAX_IDLE_SECONDS, DEFAULT_IDLE_SECONDS),
+        sessions=reader.number("LIMITS_SESSIONS", 1, MAX_SESSIONS, DEFAULT_SESSIONS),
     )
     faults.raise_if_any(UsageError, hint=f"settings are environment variables that begin with `{PREFIX}`")
     return settings
@@ -212,6 +238,21 @@ class _Reader:
             for reason in map(str, error.findings) if error.findings else (error.message,):
                 self._refuse("TIERS", reason)
             return TierPolicy()
+
+    def trust_config(self) -> bytes:
+        text = self.given.get("TRUST_CONFIG")
+        if text is None:
+            return b""
+        try:
+            content = Path(text).read_bytes()
+            read_trust_config(content)
+        except OSError as error:
+            self._refuse("TRUST_CONFIG", f"{quoted(text)} cannot be read: {error.strerror}")
+        except UsageError as error:
+            self._refuse("TRUST_CONFIG", error.message)
+        else:
+            return content
+        return b""
 
     def number(self, name: str, least: int, most: int, default: int) -> int:
         text = self.given.get(name)

@@ -37,6 +37,21 @@ class Uploads:
     sessions: Sessions
     spool: Spool
     now: Callable[[], datetime]
+    most: int
+    """Sessions that one signer may have open."""
+
+    def open(self, session: UploadSession) -> None:
+        """Keep a new session. If its signer has too many, the oldest without a byte gives way, or the oldest.
+
+        The statement may be one for which a session is open already: whoever lost the address of that one
+        has no other way to go on.
+        """
+        self.sessions.add(session)
+        others = [other for other in self.sessions.of(session.signer) if other != session.id]
+        for _ in range(len(others) + 1 - self.most):
+            oldest = next((other for other in others if not self.spool.size(other)), others[0])
+            others.remove(oldest)
+            self.forget(oldest)
 
     def session(self, secret: str) -> UploadSession:
         """Return the session that a secret opens.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugreg_schemas import formats, launchers
 from plugreg_schemas.documents import pointer_to
-from plugreg_schemas.errors import Boundary, Collector, InvalidInput, Severity
+from plugreg_schemas.errors import Boundary, Collector, Finding, InvalidInput, Severity
 from plugreg_schemas.formats import agent_plugins, keel, mcp, skills, stdio
 from plugreg_schemas.names import PluginName, Version, quoted
 from plugreg_schemas.runtimes import Command
@@ -26,7 +26,6 @@ from plugreg_schemas.tree import PathEscapesError, locate, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from plugreg_schemas.errors import Finding
     from plugreg_schemas.manifest import Component, Manifest, Reading
     from plugreg_schemas.tree import Tree
 
@@ -100,6 +99,9 @@ def examine(reading: Reading, tree: Tree, version: str | None = None, *, packed:
     if manifest.runtime_kind == keel.BUILT_IN:
         message = f"a plugin of the kind `{keel.BUILT_IN}` is compiled into its host and cannot be published"
         _refuse(faults, "kind_not_published", message, file, "kind")
+    # Only so many findings are kept: advice comes last, or enough of it would hide a reason to refuse.
+    for component in manifest.components:
+        faults.extend(_advice(manifest, component))
     if not manifest.components and not manifest.skills:
         message = "0 servers and 0 skills load: hosts will find nothing in this plugin"
         faults.add("no_components", message, severity=Severity.NOTE, boundary=Boundary.REGISTRY)
@@ -194,9 +196,6 @@ def _examine_component(
                 f"line 1 of {quoted(where[0])} ends with CR LF: its interpreter is not found; save it with LF"
             )
             _refuse(faults, "shebang_cr", message, where[0])
-    where_declared, *steps = formats.command_place(manifest, component.id)
-    for advice in launchers.advise(component):
-        faults.keep(replace(advice, file=where_declared, pointer=pointer_to(*steps)))
     for runtime in component.runtimes:
         folder = stdio.root_path(runtime.cwd) if isinstance(runtime, Command) and runtime.cwd else None
         if folder and not _holds_files(tree, folder):
@@ -206,10 +205,26 @@ def _examine_component(
             _refuse(faults, "cwd_missing", message, mcp.FILE, "mcpServers", component.id, "cwd")
 
 
+def _advice(manifest: Manifest, component: Component) -> Iterator[Finding]:
+    """Yield what the author should know of the commands, and the registry does not mind."""
+    file, *steps = formats.command_place(manifest, component.id)
+    for advice in (*launchers.advise(component), *_native_commands(component)):
+        yield replace(advice, file=file, pointer=pointer_to(*steps))
+
+
 def _own_commands(component: Component) -> Iterator[str]:
     for runtime in component.runtimes:
-        if isinstance(runtime, Command) and runtime.argv and runtime.argv[0].startswith("./"):
-            yield runtime.argv[0].removeprefix("./")
+        if isinstance(runtime, Command) and runtime.own is not None:
+            yield runtime.own
+
+
+def _native_commands(component: Component) -> Iterator[Finding]:
+    """Note once of each native program that the component starts where it runs."""
+    commands = [runtime for runtime in component.runtimes if isinstance(runtime, Command)]
+    for path, platforms in {c.own: c.platforms for c in commands if c.own and c.platforms}.items():
+        shown = ", ".join(map(quoted, platforms))
+        message = f"the command `./{path}` is a native program: it runs on {shown}"
+        yield Finding("native_binary", message, Severity.NOTE, Boundary.REGISTRY)
 
 
 def _inside(tree: Tree, path: str) -> tuple[str, bool] | None:

@@ -58,6 +58,8 @@ class Alternative:
     """Whether it is compiled into the host, and the plugin only configures it."""
     backend: str = ""
     """The component that a user interface needs running beside it."""
+    platforms: tuple[str, ...] = ()
+    """Where the program that it starts runs, empty: anywhere, or where the plugin says."""
 
     @classmethod
     def of(cls, runtime: Runtime) -> Self:
@@ -71,7 +73,7 @@ class Alternative:
             return replace(plain, sse=sse, reach=reach, plain_http=plain_http, tls_verify=runtime.tls_verify)
         if isinstance(runtime, Webview):
             return replace(plain, backend=runtime.backend or "")
-        return plain
+        return replace(plain, platforms=runtime.platforms)
 
     @property
     def transport(self) -> Transport:
@@ -118,6 +120,7 @@ class Offer:
     core_version: str = ""
     capability_kind: str = ""
     platforms: tuple[str, ...] = ()
+    """Where its commands run. It speaks for the alternatives that say nothing themselves."""
 
     @classmethod
     def of(cls, manifest: Manifest, version: str = "") -> Self:

@@ -88,7 +88,7 @@ class Locations(Open):
 
 
 class Trust(Open):
-    """What kinds of signature the registry accepts."""
+    """What kinds of signature the registry accepts: `key`, `certificate`."""
 
     kinds: tuple[str, ...] = ("key",)
 

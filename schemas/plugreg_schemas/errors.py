@@ -197,7 +197,7 @@ INTEGRITY_CODES = frozenset(
 """Codes of `IntegrityError`: the HTTP status 422 alone does not tell them from bad input."""
 
 UNVERIFIABLE_CODES = frozenset(
-    {"envelope_version", "no_trusted_time", "public_key_missing", "signature_kind"}
+    {"envelope_version", "no_trusted_time", "public_key_missing", "signature_kind", "trust_material_missing"}
 )
 """Codes of `Unverifiable`, for the same reason."""
 
@@ -218,6 +218,8 @@ class Collector:
     message: str
     findings: list[Finding] = field(default_factory=list)
     dropped: int = 0
+    _advice: list[int] = field(default_factory=list, init=False, repr=False)
+    """Places of findings that an error may take."""
 
     def add(
         self,
@@ -233,11 +235,16 @@ class Collector:
         self.keep(Finding(code, message, severity, boundary, file, pointer))
 
     def keep(self, finding: Finding) -> None:
-        """Keep a finding made elsewhere."""
+        """Keep a finding made elsewhere. An error takes the place of advice: a flood of it hides no fault."""
+        is_error = finding.severity is Severity.ERROR
         if len(self.findings) < MAX_FINDINGS:
+            if not is_error:
+                self._advice.append(len(self.findings))
             self.findings.append(finding)
-        else:
-            self.dropped += 1
+            return
+        self.dropped += 1
+        if is_error and self._advice:
+            self.findings[self._advice.pop()] = finding
 
     def extend(self, findings: Iterable[Finding]) -> Self:
         """Keep several findings made elsewhere."""
@@ -248,7 +255,7 @@ class Collector:
     @property
     def failed(self) -> bool:
         """Whether a finding with severity `error` was kept."""
-        return self.dropped > 0 or any(f.severity is Severity.ERROR for f in self.findings)
+        return any(f.severity is Severity.ERROR for f in self.findings)
 
     def raise_if_any(self, kind: type[PlugregError] = InvalidInput, *, hint: str = "") -> None:
         """Raise `kind` with all findings if one of them is an error.

@@ -4,7 +4,7 @@
                           tunnel_opt_in_required      a web host reaches this machine only by a tunnel
                           tunnel_token_not_read_only  and the tunnel's token can only read
                           bridge_missing              tier B on a desktop host, without a server on stdio
-    platform              platform_unsupported        the plugin's commands do not run on this platform
+    platform              platform_unsupported        the program that it starts does not run on this platform
     core version          version_incompatible        the host's core is outside the plugin's range
     kind                  kind_unknown                the host has no use for this kind of plugin
     runtime               runtime_not_supported       the host does not use this runtime
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugreg_schemas.core_version import CoreRange
 from plugreg_schemas.names import quoted
+from plugreg_schemas.platforms import runs_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,12 +80,13 @@ def _tunnel(host: Host) -> Reason | None:
 
 
 def _platform(offer: Offer, alternative: Alternative, host: Host) -> Reason | None:
-    if not offer.platforms or host.platform is None or alternative.runtime not in COMMANDS:
+    platforms = alternative.platforms or offer.platforms
+    if not platforms or host.platform is None or alternative.runtime not in COMMANDS:
         return None
-    if host.platform in offer.platforms:
+    if runs_on(platforms, host.platform):
         return None
-    platforms = ", ".join(map(quoted, offer.platforms))
-    return "platform_unsupported", f"its commands run on {platforms}, not on {quoted(host.platform)}"
+    shown = ", ".join(map(quoted, platforms))
+    return "platform_unsupported", f"its command runs on {shown}, not on {quoted(host.platform)}"
 
 
 def _core(offer: Offer, _: Alternative, host: Host) -> Reason | None:

@@ -81,7 +81,12 @@ class Manifest:
     requires: tuple[Requirement, ...] = ()
     tier: Tier | None = None
     platforms: tuple[str, ...] = ()
-    """Where its commands run (`linux-x86_64`, `macos-arm64`, ...); empty: anywhere."""
+    """Where its commands run (`linux-x86_64`, `macos-arm64`, ...); empty: anywhere.
+
+    The platforms of all commands together, where every command is a native program of the plugin. As soon as
+    one is a script, or is looked for on the machine, something of the plugin may run anywhere, and this is
+    empty. It is a summary: a host decides by the `platforms` of each command.
+    """
     file: str = ""
     """The file that states all this, "" where the format has only one."""
     at: tuple[str, ...] = ()

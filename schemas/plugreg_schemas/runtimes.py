@@ -33,7 +33,8 @@ class Command(Declaration):
     """What the runtimes that start a child process share.
 
     `argv` is unexpanded: element 0 is the executable. `expand` tells whether `${PLUGIN_ROOT}` and
-    `${PLUGIN_DATA}` are replaced in the arguments, the values of `env` and `cwd`.
+    `${PLUGIN_DATA}` are replaced in the arguments, the values of `env` and `cwd`. `platforms` is not declared
+    but found: where the native program behind a `./` command runs; empty: anywhere.
     """
 
     argv: tuple[str, ...]
@@ -43,6 +44,13 @@ class Command(Declaration):
     env_passthrough: tuple[str, ...] = ()
     env_policy: EnvPolicy = "client_choice"
     expand: bool = False
+    platforms: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> str | None:
+        """The path inside the plugin of the program that it brings, or None where it brings none."""
+        command = self.argv[0] if self.argv else ""
+        return command.removeprefix("./") if command.startswith("./") else None
 
     @property
     def launcher(self) -> str | None:

@@ -26,7 +26,7 @@ import semver
 from plugreg_schemas.errors import InvalidInput, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 MAX_VERSION: Final = 64
 MAX_RANGE: Final = 256
@@ -168,6 +168,16 @@ class VersionRange:
             if self.matches(version, prereleases=prereleases) and (best is None or version > best):
                 best = version
         return best
+
+    def choose(
+        self, versions: Iterable[str], withdrawn: Container[str], *, prereleases: bool = False
+    ) -> Version | None:
+        """Return the version that a request for this range gets, or None: the best that is not withdrawn.
+
+        A withdrawn version is chosen only where the range is that one version.
+        """
+        offered = (Version(text) for text in versions if self.exact or text not in withdrawn)
+        return self.best(offered, prereleases=prereleases)
 
     def __str__(self) -> str:
         return self.text or "*"

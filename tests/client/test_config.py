@@ -9,7 +9,7 @@ import pytest
 
 from plugreg.config import Config, load, write_atomically
 from plugreg.registries import KnownRegistry, Registries
-from plugreg_schemas.errors import InvalidInput, NotAvailable, UsageError
+from plugreg_schemas.errors import InvalidInput, NotAllowed, NotAvailable, UsageError
 from tests.support.record import OTHER_REGISTRY, REGISTRY
 
 
@@ -109,6 +109,20 @@ def test_unknown_settings_are_named(home: Path, project: Path) -> None:
     assert refused.value.hint == "known are: root, registry"
 
 
+def test_a_project_does_not_say_whom_to_trust(home: Path, project: Path) -> None:
+    """A cloned folder would otherwise bring its own certificate authority."""
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text('trust_config = "mine.json"')
+    assert load({"PLUGREG_HOME": str(home)}, folder=project).trust_config == "mine.json"
+    environ = {"PLUGREG_HOME": str(home), "PLUGREG_TRUST_CONFIG": "theirs.json"}
+    assert load(environ, folder=project).trust_config == "theirs.json"
+    assert load(environ, folder=project, trust_config="flag.json").trust_config == "flag.json"
+    (project / "plugreg.toml").write_text('trust_config = "evil.json"')
+    with pytest.raises(UsageError, match="`trust_config`") as refused:
+        load(environ, folder=project)
+    assert refused.value.code == "config_invalid"
+
+
 def test_settings_that_are_a_folder(home: Path, project: Path) -> None:
     (project / "plugreg.toml").mkdir()
     with pytest.raises(UsageError) as refused:
@@ -200,7 +214,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
 def test_writing_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "inside").write_bytes(b"old")
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(NotAllowed, match="not_a_file"):
         write_atomically(tmp_path / "taken", b"new")
     assert [one.name for one in tmp_path.iterdir()] == ["taken"]
     assert (tmp_path / "taken" / "inside").read_bytes() == b"old"

@@ -273,7 +273,7 @@ def test_a_root_that_cannot_be_written_is_named(here: Here, monkeypatch: pytest.
 def test_a_root_that_is_a_file_is_a_refusal(here: Here) -> None:
     here.publish()
     here.root.path.write_text("x")
-    with pytest.raises(Temporary, match="disk_error"):
+    with pytest.raises(NotAllowed, match="root_damaged"):
         here.install()
     assert here.root.path.read_text() == "x"
 

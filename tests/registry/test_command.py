@@ -50,7 +50,7 @@ def test_init_makes_a_data_folder_and_repeats(tmp_path: Path) -> None:
     assert "registry  urn:uuid:" in first.stdout
     assert (tmp_path / "plugreg-data" / "registry.sqlite3").is_file()
     assert command("init", cwd=tmp_path).stdout == first.stdout
-    assert "0001 already" in command("migrate", cwd=tmp_path).stdout
+    assert "0002 already" in command("migrate", cwd=tmp_path).stdout
 
 
 def test_an_id_is_chosen_once(tmp_path: Path) -> None:

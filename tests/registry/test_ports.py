@@ -364,8 +364,10 @@ class TestSessions:
     def sessions(self, request: pytest.FixtureRequest, engine: Engine) -> Sessions:
         return {"sqlite": DatabaseSessions(engine)}[request.param]
 
-    def _session(self, id_: str, expires: datetime) -> UploadSession:
-        return UploadSession(id_ * 64, b"envelope", b"key", 1 << 40, claims=True, expires=expires)
+    def _session(self, id_: str, expires: datetime, signer: str = "key:sha256:...") -> UploadSession:
+        return UploadSession(
+            id_ * 64, b"envelope", b"key", 1 << 40, claims=True, expires=expires, signer=signer
+        )
 
     def test_a_session_comes_back(self, sessions: Sessions) -> None:
         session = self._session("a", NOW.replace(microsecond=0))
@@ -374,6 +376,14 @@ class TestSessions:
         sessions.remove(session.id)
         sessions.remove(session.id)
         assert sessions.find(session.id) is None
+
+    def test_the_sessions_of_a_signer_come_in_the_order_of_their_begin(self, sessions: Sessions) -> None:
+        for id_, signer in (("c", "one"), ("a", "one"), ("b", "other"), ("d", "one")):
+            sessions.add(self._session(id_, NOW, signer))
+        assert sessions.of("one") == ("c" * 64, "a" * 64, "d" * 64)
+        sessions.remove("a" * 64)
+        assert sessions.of("one") == ("c" * 64, "d" * 64)
+        assert sessions.of("nobody") == ()
 
     def test_time_runs_out(self, sessions: Sessions) -> None:
         sessions.add(self._session("a", NOW))
@@ -460,6 +470,23 @@ def test_migrations_make_the_tables_that_the_code_knows(engine: Engine) -> None:
     with reading(engine) as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, METADATA) == []
+
+
+def test_a_session_of_the_first_tables_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "registry.sqlite3"
+    upgrade(file, "0001")
+    engine = open_database(file)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO sessions VALUES (?, x'00', x'00', 1, 1, ?)", ("a" * 64, int(NOW.timestamp()))
+        )
+    engine.dispose()
+    assert migrate(file)
+    engine = open_database(file)
+    found = DatabaseSessions(engine).find("a" * 64)
+    engine.dispose()
+    assert found is not None
+    assert found.signer == ""
 
 
 def test_migrating_again_does_nothing_and_a_newer_database_is_refused(tmp_path: Path) -> None:

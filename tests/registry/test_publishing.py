@@ -252,9 +252,11 @@ def test_a_public_key_that_is_missing_or_another(author: Author, stranger: Autho
     problem(author.begin_with(envelope, bundle, public_key="A"), 422, "public_key_invalid")
 
 
-def test_a_certificate_bundle_on_the_key_path(author: Author, name: str) -> None:
+def test_a_certificate_that_is_none_and_a_chain_of_them(author: Author, name: str) -> None:
     envelope = author.key.envelope(publish_statement(author.registry, name, "1.0.0", plugin(name)))
     envelope["verificationMaterial"] = {"certificate": {"rawBytes": "AAAA"}, "tlogEntries": []}
+    problem(author.begin_with(envelope, plugin(name)), 422, "envelope_invalid")
+    envelope["verificationMaterial"] = {"x509CertificateChain": {"certificates": []}, "tlogEntries": []}
     problem(author.begin_with(envelope, plugin(name)), 422, "signature_kind")
 
 

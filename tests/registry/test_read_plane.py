@@ -222,7 +222,7 @@ def test_the_discovery_document(registry: RegistryProcess) -> None:
     assert found.registry.id == registry.id
     assert found.limits.compressed == 64 << 20
     assert found.urls.plugin == "index/plugins/{name}.json"
-    assert found.trust.kinds == ("key",)
+    assert found.trust.kinds == ("key", "certificate")
 
 
 def test_the_objects_on_disk_are_the_read_plane(registry: RegistryProcess, places: Mapping[str, str]) -> None:
@@ -269,6 +269,7 @@ def test_a_fault_of_ours_tells_nothing_but_where_the_log_has_it(tmp_path: Path) 
         Author(registry.url, registry.id).publish(plugin())
         with closing(sqlite3.connect(registry.data / "registry.sqlite3", isolation_level=None)) as database:
             database.execute("UPDATE releases SET facts = 'damaged'")
+            database.execute("UPDATE plugins SET revision = revision + 1")  # or what is in memory is shown
         answer = ask(registry.url + "v1/plugins/demo")
         found = Problem.model_validate_json(answer.body)
         assert (answer.status, found.code, found.retryable) == (500, "internal_error", True)

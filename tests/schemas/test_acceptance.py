@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugreg_schemas import acceptance, bundle, formats
-from plugreg_schemas.errors import Boundary, Severity
+from plugreg_schemas.errors import MAX_FINDINGS, Boundary, Severity
 from plugreg_schemas.tree import DirectoryTree, MemoryTree, Node
 
 if TYPE_CHECKING:
@@ -47,6 +47,22 @@ def test_a_plugin_that_the_registry_takes() -> None:
 def test_a_plugin_that_does_not_load_is_not_publishable() -> None:
     found = judge(MemoryTree.of({"README.md": "x"}))
     assert (found.loads, found.publishable, found.name, found.version) == (False, False, None, None)
+
+
+def test_no_amount_of_advice_hides_a_reason_to_refuse() -> None:
+    """Only so many findings are kept: a flood of warnings must not push the errors out."""
+    advised = {
+        f"a{number}": {"type": "stdio", "command": "npx", "args": ["x"]}
+        for number in range(MAX_FINDINGS + 50)
+    }
+    forbidden = {"z": {"type": "streamable-http", "url": "https://far.example/mcp"}}
+    tier = {"extensions": {"dev.plugreg": {"tier": "A"}}}
+    found = judge(MemoryTree.of({"plugin.json": plugin(**tier), "mcp.json": mcp(**advised, **forbidden)}))
+    assert not found.publishable
+    assert (len(found.findings), set(codes(found))) == (
+        MAX_FINDINGS,
+        {"transport_forbidden", "launcher_unpinned"},
+    )
 
 
 @pytest.mark.parametrize("name", ["con", "aux.tools", "com1", "latest", "all", "plugreg"])

@@ -134,6 +134,7 @@ ALTERNATIVES = st.builds(
     tls_verify=st.booleans(),
     built_in=st.booleans(),
     backend=st.sampled_from(["", "main", "other"]),
+    platforms=st.sampled_from([(), ("linux-x86_64",), ("linux-arm64", "macos-arm64")]),
 )
 OFFERS = st.builds(
     Offer,

@@ -13,7 +13,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PROGRAMS: Final = Path(sys.executable).parent
 SCHEMAS: Final = "https://agent-plugins.org/schemas/1.0.0"
@@ -84,7 +87,7 @@ def write_plugin(
     name: str = "demo",
     version: str = "1.0.0",
     servers: dict[str, Any] | None = None,
-    files: dict[str, str | bytes] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
 ) -> Path:
     """Write a plugin's folder; a file whose content begins with `#!` is executable."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from plugreg_schemas.statement import Statement
     from plugreg_schemas.trust.identity import KeySigner
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
 PUBLISHED_AT = "2026-01-31T12:00:00Z"
 MANIFEST_SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
@@ -74,6 +75,8 @@ class Author:
 
 class Offers:
     """The folder of a registry. `downloads` counts the bundles that were asked for."""
+
+    sigstore: SigstoreVerifier | None = None
 
     def __init__(self, folder: Path, limits: Limits = DEFAULT_LIMITS) -> None:
         self.folder = folder

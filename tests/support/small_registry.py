@@ -79,6 +79,7 @@ class SmallRegistry:
 
     def signed(self, body: dict[str, Any]) -> Signed:
         envelope = read_envelope(body["statement"])
+        assert envelope.signer.kind == "key"
         signed = verify(envelope, {envelope.signer.id: decode_base64(body["public_key"])})
         check_registry(signed.statement.predicate.registry, self.id)
         self.keys[envelope.signer.id] = body["public_key"]
@@ -172,7 +173,7 @@ class SmallRegistry:
                         "size": size,
                         "published_at": PUBLISHED_AT,
                         "format": said.format,
-                        "signer": numbers[signed.signer.id],
+                        "signer": numbers[signed.signer.words.removeprefix("key:")],
                         "attestations": [signed.digest],
                         "launchers": ["python3"],
                         "yanked": said.version in history.yanked,

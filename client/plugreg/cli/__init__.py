@@ -55,15 +55,33 @@ def exit_code(error: PlugregError) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
+    if None in {sys.stdin, sys.stdout, sys.stderr}:
+        from plugreg.console import open_missing_streams
+
+        open_missing_streams()
     try:
-        arguments = build_parser().parse_args(words)
+        arguments = _parsed(words)
     except UsageError as error:
         from plugreg.console import Console
 
         return _refused(error, Console(os.environ, as_json="--json" in words))
+    except OSError as error:
+        from plugreg.console import Console
+
+        _give_up_stdout()
+        return 0 if isinstance(error, BrokenPipeError) else _refused(_of_system(error), Console(os.environ))
     from plugreg.console import Console
 
     return _run(arguments, Console(os.environ, as_json=getattr(arguments, "json", False)))
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse a command. Help and version are flushed, so that a stream that takes nothing is noticed."""
+    try:
+        return build_parser().parse_args(words)
+    except SystemExit:
+        sys.stdout.flush()
+        raise
 
 
 def _run(arguments: argparse.Namespace, console: Console) -> int:
@@ -74,9 +92,6 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     except KeyboardInterrupt:
         console.note("interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _give_up_stdout()
-        return 0
     except OSError as error:
         return _refused(_of_system(error), console)
     except Exception as error:

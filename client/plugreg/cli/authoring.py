@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plugreg import config, scaffold, signing
+from plugreg import config, credentials, scaffold, signing
 from plugreg.registries import Registries
 from plugreg_schemas.errors import NotAvailable, UsageError
 from plugreg_schemas.names import Ref
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugreg.console import Console
-    from plugreg.signing import KeyFile
+    from plugreg.signing import Signer
     from plugreg.statements import Submitted
     from plugreg_schemas.history import AnySigner
 
@@ -151,7 +151,7 @@ def publish(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg publish`."""
     from plugreg import publish as publishing
 
-    settings = config.load(os.environ, registry=args.registry)
+    settings = config.load(os.environ, registry=args.registry, trust_config=args.trust_config)
     allowed = frozenset({"*"} if args.allow_sensitive else ())
     prepared = publishing.prepare(Path(args.path), args.version, sensitive=allowed)
     console.findings(prepared.checked.findings)
@@ -166,11 +166,11 @@ def publish(args: argparse.Namespace, console: Console) -> int:
             {"name": prepared.name, "version": prepared.version, "digest": packed.digest, "dry_run": True}
         )
         return 0
-    key = signing.choose_key(settings.keys, args.key, os.environ, _asker(console))
+    signer = credentials.choose_signer(settings, _wanted(args), os.environ, _asker(console))
     remote = Registries(settings).remote()
     with console.progress() as progress:
         done = publishing.publish(
-            prepared, remote, key, accept_registry=args.accept_registry, progress=progress
+            prepared, remote, signer, accept_registry=args.accept_registry, progress=progress
         )
     console.say(
         f"{'already published' if done.already else 'published'} {done.name} {done.version} to {remote.url}"
@@ -184,9 +184,9 @@ def yank(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg yank`."""
     from plugreg import statements
 
-    settings, key = _signing(args, console)
+    settings, signer = _signing(args, console)
     name, version = _name_and_version(args.ref)
-    done = statements.yank(Registries(settings).remote(), key, name, version, args.reason)
+    done = statements.yank(Registries(settings).remote(), signer, name, version, args.reason)
     return _submitted(
         console,
         done,
@@ -198,9 +198,9 @@ def unyank(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg unyank`."""
     from plugreg import statements
 
-    settings, key = _signing(args, console)
+    settings, signer = _signing(args, console)
     name, version = _name_and_version(args.ref)
-    done = statements.unyank(Registries(settings).remote(), key, name, version)
+    done = statements.unyank(Registries(settings).remote(), signer, name, version)
     return _submitted(console, done, f"{name} {version} can be chosen again")
 
 
@@ -223,9 +223,9 @@ def owner_add(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg owner add`."""
     from plugreg import statements
 
-    settings, key = _signing(args, console)
+    settings, signer = _signing(args, console)
     owner = _identity(args)
-    done = statements.change_owners(Registries(settings).remote(), key, args.name, add=[owner])
+    done = statements.change_owners(Registries(settings).remote(), signer, args.name, add=[owner])
     return _submitted(console, done, f"{owner.words} is now an owner of {args.name}")
 
 
@@ -233,9 +233,9 @@ def owner_remove(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg owner remove`."""
     from plugreg import statements
 
-    settings, key = _signing(args, console)
+    settings, signer = _signing(args, console)
     owner = _identity(args)
-    done = statements.change_owners(Registries(settings).remote(), key, args.name, remove=[owner])
+    done = statements.change_owners(Registries(settings).remote(), signer, args.name, remove=[owner])
     return _submitted(console, done, f"{owner.words} is no longer an owner of {args.name}")
 
 
@@ -245,9 +245,13 @@ def _submitted(console: Console, done: Submitted, words: str) -> int:
     return 0
 
 
-def _signing(args: argparse.Namespace, console: Console) -> tuple[config.Config, KeyFile]:
-    settings = config.load(os.environ, registry=args.registry)
-    return settings, signing.choose_key(settings.keys, args.key, os.environ, _asker(console))
+def _signing(args: argparse.Namespace, console: Console) -> tuple[config.Config, Signer]:
+    settings = config.load(os.environ, registry=args.registry, trust_config=args.trust_config)
+    return settings, credentials.choose_signer(settings, _wanted(args), os.environ, _asker(console))
+
+
+def _wanted(args: argparse.Namespace) -> credentials.Wanted:
+    return credentials.Wanted(args.key, args.identity_token_file, args.oob)
 
 
 def _identity(args: argparse.Namespace) -> AnySigner:

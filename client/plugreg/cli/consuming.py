@@ -26,7 +26,8 @@ def registry_add(args: argparse.Namespace, console: Console) -> int:
     from plugreg.remote import Remote
 
     settings = config.load(os.environ)
-    known = Registries(settings).known()
+    registries = Registries(settings)
+    registries.known()  # a list that is damaged is refused before anyone is asked
     remote = Remote(args.url, insecure_http=args.insecure_http)
     entry = KnownRegistry(
         id=remote.ref.id,
@@ -34,8 +35,12 @@ def registry_add(args: argparse.Namespace, console: Console) -> int:
         name=args.name or urlsplit(remote.url).netloc,
         insecure_http=args.insecure_http,
     )
-    _check_addition(entry, known)
-    Registries(settings).remember((*(k for k in known if k.url != entry.url), entry))
+
+    def added(known: tuple[KnownRegistry, ...]) -> tuple[KnownRegistry, ...]:
+        _check_addition(entry, known)
+        return (*(k for k in known if k.url != entry.url), entry)
+
+    registries.change(added)
     console.say(f"added {entry.name}: {entry.url}\n  id {entry.id}")
     console.result(entry.model_dump())
     return 0
@@ -80,7 +85,7 @@ def registry_remove(args: argparse.Namespace, console: Console) -> int:
             f"no registry `{args.name}` is known",
             hint="`plugreg registry list` shows them",
         )
-    Registries(settings).remember(tuple(k for k in known if k not in gone))
+    Registries(settings).change(lambda known: tuple(k for k in known if k not in gone))
     console.say(f"removed {', '.join(k.name for k in gone)}")
     console.result({"removed": [k.model_dump() for k in gone]})
     return 0
@@ -91,7 +96,9 @@ def info(args: argparse.Namespace, console: Console) -> int:
     from plugreg import info as looking
 
     ref = Ref.parse(args.ref)
-    remotes = Registries(config.load(os.environ, registry=args.registry)).remotes()
+    remotes = Registries(
+        config.load(os.environ, registry=args.registry, trust_config=args.trust_config)
+    ).remotes()
     found = looking.look_up(remotes, ref, os.environ)
     shown = found.as_dict()
     console.say(
@@ -101,6 +108,8 @@ def info(args: argparse.Namespace, console: Console) -> int:
         console.say(f"  {' '.join(found.document.description.split())}")
     console.say(f"  registry   {found.registry['url']} ({found.registry['id']})")
     console.say(f"  published  {shown['published_at']} by {found.signer} ({found.verdict})")
+    if found.origin:
+        console.say(f"  from       {found.origin}")
     console.say(f"  digest     {shown['digest']} ({shown['size']} bytes)")
     console.say(f"  owners     {', '.join(owner.words for owner in found.history.owners)}")
     for component in found.entry.components:
@@ -128,7 +137,7 @@ def install(args: argparse.Namespace, console: Console) -> int:
     from plugreg import install as installing
 
     refs = [Ref.parse(text) for text in args.refs]
-    settings = config.load(os.environ, root=args.root, registry=args.registry)
+    settings = config.load(os.environ, root=args.root, registry=args.registry, trust_config=args.trust_config)
     with console.progress() as progress:
         done = installing.install(
             _root(settings),
@@ -146,7 +155,7 @@ def update(args: argparse.Namespace, console: Console) -> int:
     from plugreg import install as installing
 
     names = [PluginName(name) for name in args.names]
-    settings = config.load(os.environ, root=args.root, registry=args.registry)
+    settings = config.load(os.environ, root=args.root, registry=args.registry, trust_config=args.trust_config)
     with console.progress() as progress:
         done = installing.update(
             _root(settings),
@@ -200,7 +209,7 @@ def verify(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg verify`."""
     from plugreg import inventory
 
-    settings = config.load(os.environ, root=args.root)
+    settings = config.load(os.environ, root=args.root, trust_config=args.trust_config)
     found = inventory.verify(_root(settings), [PluginName(name) for name in args.names])
     for verdict in found.plugins:
         console.say(f"{verdict.name} {verdict.version}: {verdict.verdict}")
@@ -217,8 +226,9 @@ def _root(settings: config.Config) -> PluginsRoot:
     from plugreg.plugins_root import PluginsRoot
     from plugreg.plugins_root.layout import DEFAULT_PATIENCE_S
     from plugreg.plugins_root.locking import patience_from
+    from plugreg.trust_material import verifier
 
-    return PluginsRoot.at(settings.root, patience_from(os.environ, DEFAULT_PATIENCE_S))
+    return PluginsRoot.at(settings.root, patience_from(os.environ, DEFAULT_PATIENCE_S), verifier(settings))
 
 
 def _options(args: argparse.Namespace) -> Options:

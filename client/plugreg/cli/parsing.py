@@ -111,7 +111,32 @@ def yes_option(parser: argparse.ArgumentParser) -> None:
 
 
 def signing_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--key`."""
+    """Add `--key`, `--identity-token-file`, `--oob` and `--trust-config`."""
     parser.add_argument(
-        "--key", metavar="NAME|FILE", default="", help="the key to sign with (default: the only one there is)"
+        "--key",
+        metavar="NAME|FILE",
+        default="",
+        help="the key to sign with (default: the CI's identity, else the only key there is)",
+    )
+    parser.add_argument(
+        "--identity-token-file",
+        metavar="FILE|-",
+        default="",
+        help="sign without a key, by an identity token for the audience `sigstore` "
+        "(default: PLUGREG_IDENTITY_TOKEN)",
+    )
+    parser.add_argument(
+        "--oob", action="store_true", help="log in by a code to copy, without a browser on this machine"
+    )
+    trust_option(parser)
+
+
+def trust_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust-config`."""
+    parser.add_argument(
+        "--trust-config",
+        metavar="FILE",
+        default="",
+        help="the trust configuration of a Sigstore of your own "
+        "(default: PLUGREG_TRUST_CONFIG, else the public one)",
     )

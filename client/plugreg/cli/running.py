@@ -117,7 +117,7 @@ def _target(name: str, args: argparse.Namespace) -> Target:
     root = PluginsRoot.at(config.load(os.environ, root=args.root).root)
     if os.sep in name or name in {".", ".."}:
         manifest = _manifest(Path(name))
-        return Target(manifest.name, Path(name).resolve(), root.data(manifest.name), manifest)
+        return Target(manifest.name, Path(name).resolve(), root.data_of_folder(Path(name)), manifest)
     row = inventory.locate(root, PluginName(name))
     return Target(row.name, row.root, row.data, _manifest(row.root))
 

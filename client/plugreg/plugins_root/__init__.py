@@ -5,6 +5,7 @@
 <root>/.store/<name>/<version>-<digest12>.tar.zst, .sigstore.json, .facts.json     what proves it, beside it
 <root>/.store/.staging/<random>/                         the work of the one writer
 <root>/.data/<name>/                                     PLUGIN_DATA
+<root>/.data/.folders/<folder>-<digits>/                 the same of a plugin that is not installed
 <root>/.state/<name>.json                                facts (the link is the truth) and the pin
 <root>/.lock                                             one writer at a time; readers never wait
 

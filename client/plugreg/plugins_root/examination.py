@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from plugreg.plugins_root.layout import StoreEntry
     from plugreg.plugins_root.records import Facts, Pin
     from plugreg_schemas.bundle import Member
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
     from plugreg_schemas.trust.verify import Signed
 
 LIMITS: Final = DEFAULT_LIMITS.scaled(4)
@@ -40,17 +41,21 @@ LIMITS: Final = DEFAULT_LIMITS.scaled(4)
 CHUNK: Final = 1 << 18
 
 
-def examine(entry: StoreEntry, facts: Facts, pin: Pin | None) -> None:
+def examine(
+    entry: StoreEntry, facts: Facts, pin: Pin | None, sigstore: SigstoreVerifier | None = None
+) -> None:
     """Prove an installed release; `pin` is None where nothing was pinned when it became active.
+
+    `sigstore` judges a certificate; without it only a key is accepted.
 
     Raises:
         IntegrityError: `bundle_altered`, `attestation_altered`, `signature_invalid`, `public_key_mismatch`,
             `facts_contradict_statement`, `pin_mismatch`, `tree_altered` with everything that differs.
-        Unverifiable: `bundle_missing`, `attestation_missing`, `public_key_missing`.
+        Unverifiable: `bundle_missing`, `attestation_missing`, `public_key_missing`, `trust_material_missing`.
     """
     with _opened(entry.bundle, entry.name) as bundle:
         _check_digest(bundle, facts)
-        _check_statement(_signed(entry, facts), facts)
+        _check_statement(_signed(entry, facts, sigstore), facts)
         _check_pin(facts, pin)
         check_tree(entry, bundle)
 
@@ -100,12 +105,14 @@ def _check_digest(bundle: BinaryIO, facts: Facts) -> None:
         )
 
 
-def _signed(entry: StoreEntry, facts: Facts) -> Signed:
+def _signed(entry: StoreEntry, facts: Facts, sigstore: SigstoreVerifier | None) -> Signed:
     try:
         content = read_small(entry.attestation)
     except FileNotFoundError:
         raise Unverifiable(
-            "attestation_missing", f"{entry.attestation} is gone, so nothing says who signed it", hint=_renew(entry.name)
+            "attestation_missing",
+            f"{entry.attestation} is gone, so nothing says who signed it",
+            hint=_renew(entry.name),
         ) from None
     except WrongKindError as error:
         raise IntegrityError(
@@ -117,7 +124,7 @@ def _signed(entry: StoreEntry, facts: Facts) -> Signed:
             if facts.signer.kind == "key" and facts.public_key
             else {}
         )
-        return verify(parse_envelope(content), keys)
+        return verify(parse_envelope(content), keys, sigstore)
     except (InvalidInput, ValueError) as error:
         raise IntegrityError(
             "attestation_altered",

@@ -5,6 +5,7 @@ Reads links, changes nothing.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -17,9 +18,14 @@ from plugreg_schemas.names import Digest, PluginName, Version, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
+
 STORE: Final = ".store"
 STAGING: Final = ".staging"
 DATA: Final = ".data"
+FOLDERS: Final = ".folders"
+SHOWN: Final = 40
+"""Characters of a folder's own name that stand in the name of its data folder."""
 STATE: Final = ".state"
 LOCK: Final = ".lock"
 BUNDLE: Final = ".tar.zst"
@@ -91,16 +97,23 @@ class StoreEntry:
 class PluginsRoot:
     """A plugins root by its absolute path, links resolved.
 
-    `patience` is how many seconds a writer waits for another one.
+    `patience` is how many seconds a writer waits for another one; `sigstore` judges the certificates of what
+    is installed, and without it only keys are accepted.
     """
 
     path: Path
     patience: float = DEFAULT_PATIENCE_S
+    sigstore: SigstoreVerifier | None = None
 
     @classmethod
-    def at(cls, path: Path | str, patience: float = DEFAULT_PATIENCE_S) -> Self:
+    def at(
+        cls,
+        path: Path | str,
+        patience: float = DEFAULT_PATIENCE_S,
+        sigstore: SigstoreVerifier | None = None,
+    ) -> Self:
         """Return the root at `path`, which need not exist."""
-        return cls(Path(os.path.realpath(Path(path).expanduser())), patience)
+        return cls(Path(os.path.realpath(Path(path).expanduser())), patience, sigstore)
 
     @property
     def store(self) -> Path:
@@ -137,6 +150,15 @@ class PluginsRoot:
     def data(self, name: str) -> Path:
         """A plugin's PLUGIN_DATA."""
         return self.all_data / name
+
+    def data_of_folder(self, folder: Path) -> Path:
+        """The data folder of a plugin that is run from where it lies, by its place.
+
+        Nobody signed it, so the data of an installed plugin of that name is not for it,
+        whatever name it gives itself.
+        """
+        place = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:DIGITS]
+        return self.all_data / FOLDERS / f"{folder.resolve().name[:SHOWN]}-{place}"
 
     def state(self, name: str) -> Path:
         """A plugin's record."""

@@ -174,7 +174,7 @@ class _Mark:
             self._path.rename(aside)
         except FileNotFoundError:
             return
-        if Holder.read(aside.read_bytes()) == gone:
+        if Holder.read(read_small(aside)) == gone:
             aside.unlink()
         else:
             aside.rename(self._path)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The newest revision in `migrations/versions`."""
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
@@ -85,7 +85,7 @@ def _upgrade_and_tell(database: Path, there: Connection) -> None:
         there.send("")
 
 
-def upgrade(database: Path) -> None:
+def upgrade(database: Path, to: str = HEAD) -> None:
     """Run Alembic on the SQLite database in `database`, here and now."""
     from alembic import command  # noqa: PLC0415 - only where there is something to migrate
     from alembic.config import Config  # noqa: PLC0415
@@ -95,6 +95,6 @@ def upgrade(database: Path) -> None:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["engine"] = engine
     try:
-        command.upgrade(config, "head")
+        command.upgrade(config, to)
     finally:
         engine.dispose()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import Engine, delete, func, insert, select
 
 from plugreg_registry.metadata.database import reading, writing
 from plugreg_registry.metadata.tables import SESSIONS
@@ -31,9 +31,12 @@ class DatabaseSessions:
             "size": session.size,
             "claims": session.claims,
             "expires": int(session.expires.timestamp()),
+            "signer": session.signer,
         }
+        newest = select(func.max(SESSIONS.c.serial)).where(SESSIONS.c.signer == session.signer)
         with writing(self.engine) as connection:
-            connection.execute(insert(SESSIONS).values(**row))
+            serial = (connection.execute(newest).scalar() or 0) + 1
+            connection.execute(insert(SESSIONS).values(**row, serial=serial))
 
     def find(self, session: str) -> UploadSession | None:
         """See `Sessions.find`."""
@@ -42,12 +45,18 @@ class DatabaseSessions:
         if row is None:
             return None
         expires = datetime.fromtimestamp(row.expires, UTC)
-        return UploadSession(row.id, row.envelope, row.public_key, row.size, row.claims, expires)
+        return UploadSession(row.id, row.envelope, row.public_key, row.size, row.claims, expires, row.signer)
 
     def remove(self, session: str) -> None:
         """See `Sessions.remove`."""
         with writing(self.engine) as connection:
             connection.execute(delete(SESSIONS).where(SESSIONS.c.id == session))
+
+    def of(self, signer: str) -> Sequence[str]:
+        """See `Sessions.of`."""
+        with reading(self.engine) as connection:
+            theirs = select(SESSIONS.c.id).where(SESSIONS.c.signer == signer)
+            return tuple(connection.execute(theirs.order_by(SESSIONS.c.serial)).scalars())
 
     def expired(self, now: datetime) -> Sequence[str]:
         """See `Sessions.expired`."""

@@ -4,7 +4,7 @@
     plugins      a row per name; `folded` makes look-alikes impossible, `indexed` trails `revision`
     statements   a plugin's history, by place; rows are only added
     releases     a plugin's versions, by place; rows are only added
-    sessions     publishes that wait for their bytes
+    sessions     publishes that wait for their bytes; `serial` orders those of one signer
     audit        what was accepted, in order
 
 Times are RFC 3339 text in UTC, except those that are compared: seconds since 1970.
@@ -20,6 +20,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -96,6 +97,9 @@ SESSIONS: Final = Table(
     Column("size", BigInteger, nullable=False),
     Column("claims", Boolean, nullable=False),
     Column("expires", BigInteger, nullable=False, index=True),
+    Column("signer", Text, nullable=False),
+    Column("serial", BigInteger, nullable=False),
+    Index("ix_sessions_signer", "signer", "serial"),
 )
 
 AUDIT: Final = Table(

@@ -17,6 +17,7 @@ from plugreg_schemas.bundle.limits import DEFAULT_LIMITS, MIB, Limits
 from plugreg_schemas.bundle.listing import Names
 from plugreg_schemas.bundle.paths import printable
 from plugreg_schemas.errors import Collector, InvalidInput
+from plugreg_schemas.platforms import HEAD, native_head
 from plugreg_schemas.tree import MemoryTree, Node
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ def outline(stream: BinaryIO, limits: Limits, wanted: Callable[[str], bool]) -> 
     """Prove a whole bundle and return its tree, with the content of the files whose path is `wanted`.
 
     Of a wanted file over `MAX_KEPT_FILE` one byte more than that is kept, so that reading it under that limit
-    fails as it would on disk. Of any other file that begins with `#!` the first `SHEBANG` bytes are kept.
+    fails as it would on disk. Of any other file that begins with `#!` the first `SHEBANG` bytes are kept, and
+    of a native program its header.
 
     Raises:
         InvalidInput, TooLarge: as `open_bundle`.
@@ -175,7 +177,7 @@ def outline(stream: BinaryIO, limits: Limits, wanted: Callable[[str], bool]) -> 
             continue
         if wanted(member.path):
             contents[member.path] = _start(pieces, MAX_KEPT_FILE + 1)
-        elif (first := _start(pieces, SHEBANG)).startswith(b"#!"):
+        elif first := _telling(_start(pieces, HEAD)):
             contents[member.path] = first
         kept += len(contents.get(member.path, b""))
         if kept > MAX_KEPT:
@@ -184,6 +186,11 @@ def outline(stream: BinaryIO, limits: Limits, wanted: Callable[[str], bool]) -> 
                 f"the manifests and skills of the bundle are larger than {MAX_KEPT} bytes",
             )
     return MemoryTree(nodes, contents)
+
+
+def _telling(start: bytes) -> bytes:
+    """Return what the start of a file tells about how it is run, nothing where it tells nothing."""
+    return start[:SHEBANG] if start.startswith(b"#!") else native_head(start)
 
 
 def node_of(member: Member) -> Node:

@@ -5,10 +5,17 @@
      "dsseEnvelope": {"payload": <base64>, "payloadType": "application/vnd.in-toto+json",
                       "signatures": [{"sig": <base64>, "keyid": ""}]}}
 
-The same values have exactly one spelling: canonical JSON, canonical base64, no member that nothing verifies
-(`tlogEntries` and `keyid` may be left out). The digest of an envelope names it, so a changed byte is either
-another name or no envelope at all. It is not the identity of a signature: the same statement can be signed
-again, and then has another name. The signature is over the DSSE v1 encoding of the payload, never the JSON.
+or, signed without a key of one's own, with the material of a certificate instead:
+
+     "verificationMaterial": {"certificate": {"rawBytes": <base64 DER>}, "tlogEntries": [<one log entry>],
+                              "timestampVerificationData": {"rfc3161Timestamps": [...]}}
+
+Never both: which of the two verifiers judges it is decided here, by its form. The same values have exactly
+one spelling: canonical JSON, canonical base64, no member that nothing verifies (`tlogEntries` of a key and
+`keyid` may be left out; the log entry and the timestamps are read by the verifier, which compares their
+spelling). The digest of an envelope names it, so a changed byte is either another name or no envelope at all.
+It is not the identity of a signature: the same statement can be signed again, and then has another name. The
+signature is over the DSSE v1 encoding of the payload, never the JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -26,6 +33,9 @@ from plugreg_schemas.fields import Closed, check_model
 from plugreg_schemas.names import Digest, quoted
 from plugreg_schemas.statement import PAYLOAD_TYPE
 from plugreg_schemas.trust.identity import KeySigner
+
+if TYPE_CHECKING:
+    from plugreg_schemas.trust.identity import AnySigner
 
 MEDIA_TYPE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 MAX_ENVELOPE: Final = 1 << 20
@@ -64,9 +74,21 @@ class _PublicKey(Closed):
     hint: _Base64
 
 
-class _Material(Closed):
+class _KeyMaterial(Closed):
     public_key: Annotated[_PublicKey, Field(alias="publicKey")]
     tlog_entries: Annotated[tuple[()], Field(alias="tlogEntries")] = ()
+
+
+class _Certificate(Closed):
+    raw_bytes: Annotated[_Base64, Field(alias="rawBytes")]
+
+
+class _CertificateMaterial(Closed):
+    certificate: _Certificate
+    tlog_entries: Annotated[
+        tuple[dict[str, Any], ...], Field(alias="tlogEntries", min_length=1, max_length=1)
+    ]
+    timestamps: Annotated[dict[str, Any] | None, Field(alias="timestampVerificationData")] = None
 
 
 class _Signature(Closed):
@@ -80,9 +102,15 @@ class _Dsse(Closed):
     signatures: Annotated[tuple[_Signature, ...], Field(min_length=1, max_length=1)]
 
 
-class _Bundle(Closed):
+class _KeyBundle(Closed):
     media_type: Annotated[Literal["application/vnd.dev.sigstore.bundle.v0.3+json"], Field(alias="mediaType")]
-    material: Annotated[_Material, Field(alias="verificationMaterial")]
+    material: Annotated[_KeyMaterial, Field(alias="verificationMaterial")]
+    envelope: Annotated[_Dsse, Field(alias="dsseEnvelope")]
+
+
+class _CertificateBundle(Closed):
+    media_type: Annotated[Literal["application/vnd.dev.sigstore.bundle.v0.3+json"], Field(alias="mediaType")]
+    material: Annotated[_CertificateMaterial, Field(alias="verificationMaterial")]
     envelope: Annotated[_Dsse, Field(alias="dsseEnvelope")]
 
 
@@ -93,8 +121,10 @@ class Envelope:
     content: bytes
     payload: bytes
     signature: bytes
-    signer: KeySigner
+    signer: AnySigner
     """Who the envelope claims to be signed by: the verifier decides."""
+    certificate: bytes | None = None
+    """The signing certificate (DER) of a keyless signature; None where a key signed."""
 
     @property
     def digest(self) -> Digest:
@@ -137,7 +167,7 @@ def parse_envelope(content: bytes) -> Envelope:
 
     Raises:
         TooLarge: `envelope_too_large`.
-        InvalidInput: `envelope_invalid`, or a JSON fault.
+        InvalidInput: `envelope_invalid`, `certificate_invalid`, `certificate_identity`, or a JSON fault.
         IntegrityError: `envelope_not_canonical`: the same values in another spelling.
         Unverifiable: `envelope_version`, `signature_kind`: this version cannot judge it.
     """
@@ -155,10 +185,18 @@ def parse_envelope(content: bytes) -> Envelope:
 def read_envelope(value: object) -> Envelope:
     """Read an envelope from parsed JSON, such as a member of a request; see `parse_envelope`."""
     _check_version(value)
-    bundle = check_model(_Bundle, value, code="envelope_invalid", file="envelope")
     content = canonical_json(value)
     if len(content) > MAX_ENVELOPE:
         raise TooLarge("envelope_too_large", f"a signed statement is at most {MAX_ENVELOPE} bytes")
+    material = value.get("verificationMaterial") if isinstance(value, dict) else None
+    if isinstance(material, dict) and "certificate" in material:
+        by_certificate = check_model(_CertificateBundle, value, code="envelope_invalid", file="envelope")
+        return _by_certificate(by_certificate, content)
+    by_key = check_model(_KeyBundle, value, code="envelope_invalid", file="envelope")
+    return _by_key(by_key, content)
+
+
+def _by_key(bundle: _KeyBundle, content: bytes) -> Envelope:
     hint = decode_base64(bundle.material.public_key.hint)
     if len(hint) != 32:  # noqa: PLR2004 - SHA-256
         raise InvalidInput("envelope_invalid", "`publicKey.hint` is not the SHA-256 of a public key")
@@ -167,6 +205,19 @@ def read_envelope(value: object) -> Envelope:
         payload=decode_base64(bundle.envelope.payload),
         signature=decode_base64(bundle.envelope.signatures[0].sig),
         signer=KeySigner(id=Digest.from_hex(hint.hex())),
+    )
+
+
+def _by_certificate(bundle: _CertificateBundle, content: bytes) -> Envelope:
+    from plugreg_schemas.trust.certificate import read_signer  # noqa: PLC0415 - X.509 costs, and keys need none
+
+    certificate = decode_base64(bundle.material.certificate.raw_bytes)
+    return Envelope(
+        content=content,
+        payload=decode_base64(bundle.envelope.payload),
+        signature=decode_base64(bundle.envelope.signatures[0].sig),
+        signer=read_signer(certificate),
+        certificate=certificate,
     )
 
 
@@ -185,9 +236,9 @@ def _check_version(value: object) -> None:
             hint="it may need a newer plugreg",
         )
     material = value.get("verificationMaterial")
-    if isinstance(material, dict) and material.keys() & {"certificate", "x509CertificateChain"}:
+    if isinstance(material, dict) and "x509CertificateChain" in material:
         raise Unverifiable(
             "signature_kind",
-            "the statement is signed with a certificate, and this version verifies keys only",
-            hint="sign with a key: `plugreg key new`",
+            "the statement is signed with a chain of certificates, as older signers make them",
+            hint="sign it again: `plugreg publish` sends the signing certificate alone",
         )

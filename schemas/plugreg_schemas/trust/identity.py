@@ -64,6 +64,7 @@ class CiSigner(Closed):
         return f"ci:{self.issuer}#{self.repository_id}#{self.owner_id}#{self.workflow}"
 
 
+AnySigner = KeySigner | OidcSigner | CiSigner
 Signer = Annotated[KeySigner | OidcSigner | CiSigner, Field(discriminator="kind")]
 _SIGNER: TypeAdapter[KeySigner | OidcSigner | CiSigner] = TypeAdapter(Signer)
 

@@ -67,7 +67,7 @@ def verify_signature(envelope: Envelope, spki: bytes) -> None:
         IntegrityError: `public_key_mismatch`: it is not the key that the envelope names; `signature_invalid`.
         InvalidInput: `public_key_invalid`.
     """
-    if Digest.of(spki) != envelope.signer.id:
+    if envelope.signer.kind != "key" or Digest.of(spki) != envelope.signer.id:
         raise IntegrityError(
             "public_key_mismatch",
             f"the public key is `{key_signer(spki).words}`, the statement names `{envelope.signer.words}`",

@@ -18,13 +18,14 @@ from plugreg_schemas.names import Digest
 from plugreg_schemas.statement import Publish
 from plugreg_schemas.trust.envelope import decode_base64, parse_envelope
 from plugreg_schemas.trust.policy import check_registry, check_release_signer
-from plugreg_schemas.trust.verify import Signed, verify
+from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugreg_schemas.api import DocumentVersion
     from plugreg_schemas.history import AnySigner, History
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
     Fetch = Callable[[Digest], bytes]
 
@@ -61,16 +62,22 @@ def read_document(content: bytes, name: str) -> PluginDocument:
 
 
 def prove_history(
-    document: PluginDocument, fetch: Fetch, registry: str, pinned_head: str | None = None
+    document: PluginDocument,
+    fetch: Fetch,
+    registry: str,
+    pinned_head: str | None = None,
+    *,
+    sigstore: SigstoreVerifier | None = None,
 ) -> History:
     """Fold the signed statements that a document lists, and refuse the document where it says otherwise.
 
-    `fetch` returns an attestation by its digest; `pinned_head` is the newest statement seen before.
+    `fetch` returns an attestation by its digest; `pinned_head` is the newest statement seen before;
+    `sigstore` judges the statements that are signed with a certificate.
 
     Raises:
         IntegrityError: `history_forked`, `history_invalid`, `document_contradicts_history`,
             `attestation_altered`, `signature_invalid`, `registry_mismatch`, ...
-        Unverifiable: `public_key_missing`.
+        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`.
     """
     keys = _public_keys(document)
     if pinned_head is not None and pinned_head not in document.history:
@@ -79,21 +86,28 @@ def prove_history(
             f"the history of `{document.name}` lacks a statement that was in it before",
             hint="the registry lost or hides a statement; do not install until its operator explains",
         )
-    history = fold(_signed(Digest(digest), fetch, keys) for digest in document.history)
+    history = fold(
+        verify(parse_envelope(_fetched(Digest(digest), fetch)), keys, sigstore) for digest in document.history
+    )
     check_registry(history.registry, registry)
     _compare(document, history)
     return history
 
 
 def prove_release(
-    document: PluginDocument, entry: DocumentVersion, fetch: Fetch, history: History
+    document: PluginDocument,
+    entry: DocumentVersion,
+    fetch: Fetch,
+    history: History,
+    *,
+    sigstore: SigstoreVerifier | None = None,
 ) -> ProvedRelease:
     """Prove that an owner signed exactly what the document says of one version.
 
     Raises:
         IntegrityError: `release_mismatch`: re-labelled; `signer_not_owner`; and as `prove_history`.
         NotAllowed: `unsigned`: the document names no statement for this version.
-        Unverifiable: `attestation_missing`, `public_key_missing`.
+        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`.
     """
     if not entry.attestations:
         raise NotAllowed(
@@ -103,7 +117,7 @@ def prove_release(
         )
     digest = Digest(entry.attestations[0])
     content = _fetched(digest, fetch)
-    signed = verify(parse_envelope(content), _public_keys(document))
+    signed = verify(parse_envelope(content), _public_keys(document), sigstore)
     said = signed.statement.predicate
     if not isinstance(said, Publish):
         raise IntegrityError(
@@ -149,10 +163,6 @@ def _public_keys(document: PluginDocument) -> dict[str, bytes]:
                     "document_invalid", f"the public key of `{row.signer.words}` is not base64"
                 ) from None
     return keys
-
-
-def _signed(digest: Digest, fetch: Fetch, keys: dict[str, bytes]) -> Signed:
-    return verify(parse_envelope(_fetched(digest, fetch)), keys)
 
 
 def _fetched(digest: Digest, fetch: Fetch) -> bytes:

@@ -1,4 +1,8 @@
-"""From an envelope to who signed it and what it says. Whether they may is `policy`'s question."""
+"""From an envelope to who signed it and what it says. Whether they may is `policy`'s question.
+
+The envelope's form decides which verifier judges it: a key for a key, trust material for a certificate. None
+falls back to the other.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ if TYPE_CHECKING:
 
     from plugreg_schemas.names import Digest
     from plugreg_schemas.trust.envelope import Envelope
-    from plugreg_schemas.trust.identity import KeySigner
+    from plugreg_schemas.trust.identity import AnySigner
+    from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +28,44 @@ class Signed:
 
     digest: Digest
     statement: Statement
-    signer: KeySigner
+    signer: AnySigner
     public_key: bytes
+    """DER SPKI of the signing key; empty where a certificate signed, which is in the envelope."""
 
 
-def verify(envelope: Envelope, public_keys: Mapping[str, bytes]) -> Signed:
-    """Verify an envelope with the public keys (DER SPKI) at hand, by key id, then read what it says.
+def verify(
+    envelope: Envelope, public_keys: Mapping[str, bytes], sigstore: SigstoreVerifier | None = None
+) -> Signed:
+    """Verify an envelope, then read what it says: the payload is parsed only after its signature is proved.
 
-    The payload is parsed only after its signature is proved.
+    `public_keys` are the keys at hand (DER SPKI) by key id; `sigstore` judges certificates.
 
     Raises:
-        Unverifiable: `public_key_missing`.
-        IntegrityError: `signature_invalid`, `public_key_mismatch`, `statement_mismatch`.
+        Unverifiable: `public_key_missing`, `trust_material_missing`, `no_trusted_time`.
+        IntegrityError: `signature_invalid`, `public_key_mismatch`, `envelope_not_canonical`,
+            `statement_mismatch`.
         InvalidInput: `public_key_invalid`, `statement_invalid`.
+        UsageError: `trust_config_invalid`.
     """
-    spki = public_keys.get(envelope.signer.id)
+    spki = _prove(envelope, public_keys, sigstore)
+    return Signed(envelope.digest, parse_statement(envelope.payload), envelope.signer, spki)
+
+
+def _prove(envelope: Envelope, public_keys: Mapping[str, bytes], sigstore: SigstoreVerifier | None) -> bytes:
+    if envelope.certificate is not None:
+        if sigstore is None:
+            raise Unverifiable(
+                "trust_material_missing",
+                f"`{envelope.signer.words}` signed with a certificate, "
+                "and there is no trust material to judge it",
+                hint="name the trust configuration of its Sigstore: `PLUGREG_TRUST_CONFIG=FILE`",
+            )
+        sigstore.verify(envelope)
+        return b""
+    spki = public_keys.get(envelope.signer.id) if envelope.signer.kind == "key" else None
     if spki is None:
         raise Unverifiable(
             "public_key_missing", f"the public key of `{envelope.signer.words}` is not at hand"
         )
     verify_signature(envelope, spki)
-    return Signed(envelope.digest, parse_statement(envelope.payload), envelope.signer, spki)
+    return spki

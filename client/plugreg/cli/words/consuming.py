@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugreg.cli.parsing import command, group, registry_option, root_option, yes_option
+from plugreg.cli.parsing import command, group, registry_option, root_option, trust_option, yes_option
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +43,7 @@ def add_consuming(commands: Commands) -> None:
     )
     info.add_argument("ref", metavar="NAME[@V]", help="the plugin, and a version or range")
     registry_option(info)
+    trust_option(info)
 
     _resolving(commands)
 
@@ -85,6 +86,7 @@ def add_consuming(commands: Commands) -> None:
     )
     verify.add_argument("names", metavar="NAME", nargs="*", help="plugins (default: all)")
     root_option(verify)
+    trust_option(verify)
 
 
 def _resolving(commands: Commands) -> None:
@@ -168,6 +170,7 @@ def _resolving(commands: Commands) -> None:
 def _installing_options(parser: argparse.ArgumentParser) -> None:
     registry_option(parser)
     root_option(parser)
+    trust_option(parser)
     parser.add_argument("--pre", action="store_true", help="prereleases too")
     parser.add_argument(
         "--accept-signer",

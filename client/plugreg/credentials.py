@@ -1,0 +1,159 @@
+"""Which identity a command signs with.
+
+    --key, --identity-token-file, PLUGREG_IDENTITY_TOKEN > the CI's own token > the only key > the browser
+
+A CI that hands out identity tokens needs no secret: its token buys the certificate. Where it hands out none
+(the job lacks the permission), the only key there is stands in.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugreg import signing
+from plugreg_schemas.errors import NotAvailable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from plugreg.config import Config
+    from plugreg.keyless import KeylessSigner
+    from plugreg.signing import Signer
+
+TOKEN: Final = "PLUGREG_IDENTITY_TOKEN"  # noqa: S105 - the name of a variable
+MAX_TOKEN: Final = 1 << 16
+"""Bytes of a token file; a CI's token has about 2,000."""
+CI_VARIABLES: Final = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE")
+"""One of them is set where it is worth to look for a CI's token: looking costs a costly import."""
+LOGIN_SECONDS: Final = 600
+CI_HINT: Final = (
+    "on GitHub the job needs `permissions: id-token: write`; on GitLab an `id_tokens` entry "
+    "`SIGSTORE_ID_TOKEN` for the audience `sigstore`; or name a key with `--key`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says about the signer. `oob`: log in without a browser on this machine."""
+
+    key: str = ""
+    token_file: str = ""
+    oob: bool = False
+
+
+def choose_signer(
+    settings: Config,
+    wanted: Wanted,
+    environ: Mapping[str, str],
+    ask: Callable[[str], str] | None = None,
+) -> Signer:
+    """Return the signer that was named, else the one that the environment offers.
+
+    `ask` is given where somebody is there to be asked, and to log in.
+
+    Raises:
+        UsageError: `signer_ambiguous`, `key_missing`, `key_ambiguous`, `ci_token_missing`,
+            `identity_token_invalid`.
+        NotAvailable: `token_file_unreadable`, `login_failed`; and as `load_key`.
+    """
+    if wanted.key and wanted.token_file:
+        raise UsageError(
+            "signer_ambiguous", "a key and an identity token are given", hint="give one of the two"
+        )
+    if wanted.key:
+        return signing.load_key(settings.keys, wanted.key, environ, ask)
+    token = read_token(wanted.token_file) if wanted.token_file else environ.get(TOKEN, "").strip()
+    if token:
+        return _keyless(settings, token)
+    in_ci = any(environ.get(name) for name in CI_VARIABLES)
+    token = _ci_token() if in_ci else ""
+    if token:
+        return _keyless(settings, token)
+    names = signing.key_names(settings.keys)
+    if not names and in_ci:
+        raise UsageError(
+            "ci_token_missing", "this CI gives no identity token, and there is no key", hint=CI_HINT
+        )
+    if not names and ask is not None:
+        return _keyless(settings, _log_in(settings, oob=wanted.oob))
+    return signing.choose_key(settings.keys, "", environ, ask)
+
+
+def read_token(name: str) -> str:
+    """Read an identity token from a file, or from the standard input where it is named `-`.
+
+    Raises:
+        NotAvailable: `token_file_unreadable`.
+        UsageError: `identity_token_invalid`.
+    """
+    try:
+        if name == "-":
+            content = sys.stdin.buffer.read(MAX_TOKEN)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(MAX_TOKEN)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "that is not a file name"
+        raise NotAvailable(
+            "token_file_unreadable", f"the identity token cannot be read from {name!r}: {reason}"
+        ) from None
+    token = content.strip()
+    if not token or not token.isascii() or token.split() != [token]:
+        raise UsageError(
+            "identity_token_invalid",
+            "there is no identity token in the file",
+            hint="it is one line of the form `xxx.yyy.zzz`, made for the audience `sigstore`",
+        )
+    return token.decode()
+
+
+def _keyless(settings: Config, token: str) -> KeylessSigner:
+    from plugreg.keyless import KeylessSigner
+    from plugreg.trust_material import trust_config
+
+    return KeylessSigner(token, trust_config(settings))
+
+
+def _ci_token() -> str:
+    """Return the token that this CI hands out, or nothing."""
+    from sigstore.oidc import IdentityError, detect_credential
+
+    from plugreg.keyless import AUDIENCE
+
+    try:
+        return detect_credential(AUDIENCE) or ""
+    except IdentityError:
+        return ""  # the job lacks the permission; what happens then depends on the keys
+
+
+def _log_in(settings: Config, *, oob: bool) -> str:
+    """Let the person log in, in the browser or by a code that they copy; return the identity token.
+
+    Raises:
+        NotAvailable: `login_failed`.
+        Temporary: `sigstore_unreachable`, `sigstore_timeout`.
+    """
+    from sigstore.errors import NetworkError
+    from sigstore.oidc import Issuer
+
+    from plugreg.keyless import client_config, within
+    from plugreg.trust_material import trust_config
+
+    config = client_config(trust_config(settings))
+
+    def log_in() -> str:
+        try:
+            return str(Issuer(config.signing_config.get_oidc_url()).identity_token(force_oob=oob))
+        except NetworkError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the library raises what it likes
+            raise NotAvailable(
+                "login_failed",
+                f"nobody logged in ({type(error).__name__})",
+                hint="without a browser on this machine add `--oob`; or make a key: `plugreg key new`",
+            ) from None
+
+    return within(LOGIN_SECONDS, log_in)

@@ -1,0 +1,1 @@
+"""Attacks on the whole product: each test is named by what the attacker does."""
