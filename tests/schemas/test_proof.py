@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plugreg_schemas.documents import canonical_json
-from plugreg_schemas.errors import IntegrityError, InvalidInput, NotAllowed, PlugregError, Unverifiable
+from plugreg_schemas.errors import IntegrityError, NotAllowed, PlugregError, Unverifiable
 from plugreg_schemas.names import Digest
 from plugreg_schemas.statement import Owners, Status, Yank
 from plugreg_schemas.trust.envelope import encode_base64
@@ -288,7 +288,7 @@ def test_missing_or_unreadable_public_key(record: Record, key: str | None) -> No
 def test_version_listed_twice(record: Record) -> None:
     value = record.value()
     value["versions"].append(value["versions"][0])
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(IntegrityError) as refused:
         read_document(canonical_json(value), "demo")
     assert refused.value.code == "document_invalid"
 
@@ -343,7 +343,7 @@ def test_every_field_of_a_version_is_signed_or_known_not_to_be(record: Record) -
     "content", [b"", b"[]", b"{}", b"<html>", b'{"name":"demo","name":"demo"}', b"\xff", b"[" * 100_000]
 )
 def test_bytes_that_are_no_document(content: bytes) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(IntegrityError):
         read_document(content, "demo")
 
 
@@ -353,7 +353,7 @@ def test_bytes_that_are_no_document(content: bytes) -> None:
 def test_times_that_are_none(record: Record, time: object) -> None:
     value = record.value()
     value["versions"][0]["published_at"] = time
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(IntegrityError) as refused:
         read_document(canonical_json(value), "demo")
     assert refused.value.findings[0].pointer == "/versions/0/published_at"
 

@@ -7,6 +7,7 @@ statement wins by refusing the document.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from plugreg_schemas.trust.policy import check_registry, check_release_signer
 from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from plugreg_schemas.api import DocumentVersion
     from plugreg_schemas.history import AnySigner, History
@@ -46,12 +47,23 @@ class ProvedRelease:
     """The reason, where the version is yanked."""
 
 
+@contextmanager
+def _of_the_registry() -> Iterator[None]:
+    """Say what a faulty document or statement is to the caller: nothing to rely on, not their input."""
+    try:
+        yield
+    except InvalidInput as error:
+        hint = error.hint or "the registry serves what it should never have taken; tell its operator"
+        raise IntegrityError(error.code, error.message, hint=hint, findings=error.findings) from None
+
+
+@_of_the_registry()
 def read_document(content: bytes, name: str) -> PluginDocument:
     """Read a plugin document.
 
     Raises:
-        InvalidInput: `document_invalid`.
-        IntegrityError: `document_mismatch`: it is about another plugin.
+        IntegrityError: `document_invalid`, or the code of a JSON fault; `document_mismatch`: it is about
+            another plugin.
     """
     document = read_model(PluginDocument, content, code="document_invalid", file="plugin document")
     if len({entry.version for entry in document.versions}) < len(document.versions):
@@ -61,6 +73,7 @@ def read_document(content: bytes, name: str) -> PluginDocument:
     return document
 
 
+@_of_the_registry()
 def prove_history(
     document: PluginDocument,
     fetch: Fetch,
@@ -94,6 +107,7 @@ def prove_history(
     return history
 
 
+@_of_the_registry()
 def prove_release(
     document: PluginDocument,
     entry: DocumentVersion,
