@@ -2,11 +2,13 @@
 
 __main__      the command `plugreg-registry`
 app           the composition root: settings -> adapters -> services -> one ASGI application
+connections   the protocol of one connection: time limits, endless heads
 front         the first thing a request meets: read plane or API, request id, log, last net for errors
 static        the read plane: files as bytes, without the API and the database
 routes        the API under `/v1`: translates between HTTP and the services, decides nothing
-publishing, uploads, examination, catalog, index, lifecycle      the services
+publishing, uploads, examination, catalog, questions, index, lifecycle      the services
 policy        who may do what, asked at the door and again in the inserting transaction
+tiers         the operator's word on how far a server may travel
 ports, records                                     what the services need of a store, and what they keep
 blobs, metadata                                    the adapters: a folder, a database
 """
