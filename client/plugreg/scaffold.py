@@ -11,6 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, get_args
 
+from plugreg.new_folder import new_folder
 from plugreg.scaffold_files import (
     DAGSTACK_MANIFEST,
     DAGSTACK_PLUGIN,
@@ -19,7 +20,7 @@ from plugreg.scaffold_files import (
     SIDECAR,
     SKILL,
 )
-from plugreg_schemas.errors import Conflict, InvalidInput, UsageError
+from plugreg_schemas.errors import InvalidInput, UsageError
 from plugreg_schemas.manifest import Format
 from plugreg_schemas.names import PluginName
 
@@ -49,15 +50,14 @@ def init(folder: Path, name: str = "", format_: Format = "agent-plugins") -> lis
             "format_unknown", f"there is no format `{format_}`", hint=f"one of {get_args(Format)}"
         )
     plugin = _name(folder, name, format_)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise Conflict("folder_not_empty", f"`{folder}` is not empty", hint="give the name of a new folder")
     files = _files(format_, plugin)
-    for path, content in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content.replace("@NAME@", plugin), encoding="utf-8")
-        if content.startswith("#!"):
-            target.chmod(0o755)
+    with new_folder(folder, hint="give the name of a new folder") as staged:
+        for path, content in files.items():
+            target = staged / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content.replace("@NAME@", plugin), encoding="utf-8")
+            if content.startswith("#!"):
+                target.chmod(0o755)
     return [folder / path for path in files]
 
 

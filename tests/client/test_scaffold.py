@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -163,3 +164,26 @@ def test_a_command_that_this_machine_lacks_is_a_note(monkeypatch: pytest.MonkeyP
     )
     assert "`python3`" in finding.message
     assert check(Path("demo")).publishable
+
+
+def test_a_disk_that_fills_up_leaves_no_half_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_self: Path, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        init(tmp_path / "demo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_one_stands_in_stays_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "demo"
+    here.mkdir()
+    before = here.stat().st_ino
+    monkeypatch.chdir(here)
+    init(Path())
+    assert here.stat().st_ino == before
+    assert (here / "plugin.json").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"]

@@ -79,10 +79,6 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
 def _outcome(*, publishable: bool) -> str:
     return "ready to publish" if publishable else "loads, but a registry would refuse it"
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from plugreg.check import check
 from plugreg.convert.identity import manifest_of
 from plugreg.convert.sources import as_json, draft_of, listed_folders
+from plugreg.new_folder import new_folder
 from plugreg_schemas import acceptance, formats
 from plugreg_schemas.bundle.paths import left_out
 from plugreg_schemas.errors import Conflict, InvalidInput, NotAvailable, Severity
@@ -26,6 +25,7 @@ from plugreg_schemas.tree import DirectoryTree, MemoryTree, PathEscapesError, lo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from plugreg.check import Checked
     from plugreg.convert.draft import Draft
@@ -209,21 +209,11 @@ def _target(path: str, placed: dict[str, str]) -> str:
 
 
 def _write(folder: Path, target: Path, copies: dict[str, str], made: dict[str, str]) -> None:
-    """Write everything beside the target, then move it there in one step."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Conflict(
-            "folder_not_empty", f"`{target}` is there and is not empty", hint="name a new folder with `-o`"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as scratch:
-        staged = Path(scratch, "package")
-        staged.mkdir()
+    """Write the new package, as a whole or not at all."""
+    with new_folder(target, hint="name a new folder with `-o`") as staged:
         for source, name in copies.items():
             copy = staged / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(folder / source, copy, follow_symlinks=source != name)
         for name, text in made.items():
             (staged / name).write_text(text, encoding="utf-8")
-        if target.exists():
-            target.rmdir()
-        staged.rename(target)
