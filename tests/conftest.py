@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 for name in CI_VARIABLES:
-    os.environ.pop(name, None)  # the same answers on a person's machine and in a CI; tests set what they are about
+    os.environ.pop(
+        name, None
+    )  # the same answers on a person's machine and in a CI; tests set what they are about
 
 
 @pytest.fixture(scope="session")

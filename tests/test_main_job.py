@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.commands import User, write_plugin
+from tests.support.publisher import Author as Publisher
+from tests.support.publisher import Key, plugin
 from tests.support.registries import running
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.registries import RegistryProcess
+
+STOPPED_S = 3
 
 WRITER = """#!/usr/bin/env python3
 import json, os, sys
@@ -346,3 +352,20 @@ def test_server_that_imports_its_own_modules_leaves_the_signed_tree_as_it_is(
     ann.run("install", "demo")
     ann.run("call", "demo", "main", "write")
     assert ann.run("verify")["plugins"][0]["verdict"] == "verified"
+
+
+def test_t12_many_commands_at_once_in_one_root(tmp_path: Path, ann: User, registry: RegistryProcess) -> None:
+    """Eight install one plugin, then sixteen install a plugin each; one of them is stopped for a while."""
+    names = [f"p{number}" for number in range(16)]
+    publisher = Publisher(registry.url, registry.id, Key())
+    for name in ["demo", *names]:
+        assert publisher.publish(plugin(name, "1.0.0"), name, "1.0.0").status == 201
+    same = [ann.start("install", "demo") for _ in range(8)]
+    assert [ann.end(process).returncode for process in same] == [0] * 8
+    different = [ann.start("install", name) for name in names]
+    different[0].send_signal(signal.SIGSTOP)
+    time.sleep(STOPPED_S)  # whoever it holds up waits for it
+    different[0].send_signal(signal.SIGCONT)
+    assert [ann.end(process).returncode for process in different] == [0] * 16
+    assert {row["name"] for row in ann.run("list")["plugins"]} == {"demo", *names}
+    assert {row["verdict"] for row in ann.run("verify")["plugins"]} == {"verified"}
