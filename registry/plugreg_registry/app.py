@@ -8,6 +8,7 @@ create     the application of one process
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 import secrets
@@ -175,6 +176,8 @@ def application(settings: Settings) -> ASGIApp:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(registry.janitor.round)
         rounds = asyncio.create_task(_keep_house(registry.janitor))
+        gc.collect()
+        gc.freeze()  # what is here by now stays; collecting it again and again would slow every request
         yield
         rounds.cancel()
         registry.close()
