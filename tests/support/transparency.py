@@ -8,6 +8,7 @@ import json
 import secrets
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 from cryptography import x509
@@ -43,7 +44,7 @@ def _half(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1
 
 
-class Log:
+class Log(ABC):
     """An append-only log that signs checkpoints. `at` makes it lie about the time."""
 
     origin = ""
@@ -54,8 +55,9 @@ class Log:
         self.lock = threading.Lock()
         self.at: int | None = None
 
+    @abstractmethod
     def sign(self, message: bytes) -> bytes:
-        raise NotImplementedError
+        """Sign with the log's key."""
 
     def append(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Append an entry; return its place, and its proof with bytes as they are."""
