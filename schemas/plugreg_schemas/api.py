@@ -85,12 +85,22 @@ class Locations(Open):
     plugin: str = "index/plugins/{name}.json"
     blob: str = "blobs/sha256/{hex}"
     attestation: str = "attestations/sha256/{hex}.json"
+    metadata: str = "index/metadata/"
+    targets: str = "index/"
+
+
+class RootRef(Open):
+    """The newest root of the signed index: its version, and the digest of its bytes. A claim, not a proof."""
+
+    version: Annotated[int, Field(ge=1)]
+    digest: DigestField
 
 
 class Trust(Open):
-    """What kinds of signature the registry accepts: `key`, `certificate`."""
+    """What kinds of signature the registry accepts (`key`, `certificate`), and the root of its index."""
 
     kinds: tuple[str, ...] = ("key",)
+    root: RootRef | None = None
 
 
 class Discovery(Open):
@@ -165,6 +175,8 @@ class PluginDocument(Open):
     description: str = ""
     status: DocumentStatus = DocumentStatus()
     history: tuple[DigestField, ...]
+    history_times: tuple[TimeField, ...] = ()
+    """When the registry took each statement of `history`, in the same order."""
     owners: tuple[Signer, ...]
     signers: tuple[DocumentSigner, ...]
     versions: tuple[DocumentVersion, ...]
@@ -223,6 +235,8 @@ class Receipt(Open):
     attestation: DigestField
     findings: tuple[ProblemItem, ...] = ()
     already: bool = False
+    index: Literal["published", "pending"] = "published"
+    """`pending`: it is accepted for good, and readers will see it when `url` says `published`."""
 
 
 class StatementReceipt(Open):
