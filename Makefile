@@ -11,6 +11,8 @@ JOBS   ?= auto
 UV_COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
+SERVER := --extra registry --extra postgres --extra s3
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test check check-style check-types check-floors check-schemas check-docs \
@@ -62,8 +64,8 @@ format: $(STAMP) ## format the code and apply the safe fixes
 	$(BIN)/ruff format
 
 lock: $(STAMP) ## remake requirements/*.txt from pyproject.toml; newer versions: make lock ARGS=--upgrade
-	$(UV_COMPILE) $(ARGS) --extra registry --group dev --output-file requirements/dev.txt
-	$(UV_COMPILE) $(ARGS) --extra registry --constraints requirements/dev.txt --output-file requirements/runtime.txt
+	$(UV_COMPILE) $(ARGS) $(SERVER) --group dev --output-file requirements/dev.txt
+	$(UV_COMPILE) $(ARGS) $(SERVER) --constraints requirements/dev.txt --output-file requirements/runtime.txt
 	@! grep -n '://' requirements/*.txt || { echo "A lock file names an address; it must not." >&2; exit 1; }
 
 schemas: $(STAMP) ## remake the published JSON Schemas

@@ -31,6 +31,7 @@ from tests.support.publisher import Author as Publisher  # noqa: E402
 from tests.support.publisher import Key, bundle_of  # noqa: E402
 from tests.support.registries import running  # noqa: E402
 
+from plugreg.index.terms import Terms  # noqa: E402
 from plugreg.install import install  # noqa: E402
 from plugreg.inventory import verify  # noqa: E402
 from plugreg.plugins_root import PluginsRoot  # noqa: E402
@@ -107,8 +108,10 @@ def over_http(folder: Path, runs: int, files: dict[str, str | bytes]) -> float:
         answer = Publisher(registry.url, registry.id, Key()).publish(bundle_of(files))
         assert answer.status == 201, answer
 
+        terms = Terms(folder / "home")
+
         def installed(place: Path) -> None:
-            install(PluginsRoot.at(place), [Ref.parse("demo")], [Remote(registry.url)])
+            install(PluginsRoot.at(place), [Ref.parse("demo")], [Remote(registry.url, terms)])
 
         return median_ms(folder, runs, installed)
 

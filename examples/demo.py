@@ -1,6 +1,7 @@
 """The whole way of a plugin on this machine, in a temporary folder: run it with `make demo`.
 
 registry > key > publish 1.0.0 > install > plan > call > publish 1.1.0 > update > the data is still there
+                                                            > an altered copy of the registry is refused
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 EXAMPLE = Path(__file__).parent / "notebook"
 PROGRAMS = Path(sysconfig.get_path("scripts"))
 START_TIMEOUT_S = 60
+ALTERED = 4
+"""The exit code that says: forged or altered, do not use it."""
 
 
 def main() -> None:
@@ -83,14 +86,26 @@ def go(work: Path, url: str, environ: dict[str, str]) -> None:
         sys.exit("error: the update lost the plugin's data")
     plugreg(environ, "verify")
 
+    title("Somebody who holds the registry's files changes one word: the signed index shows it")
+    plugreg(environ, "info", "notebook", "--registry", altered_copy(work).as_uri(), expected=ALTERED)
+
+
+def altered_copy(work: Path) -> Path:
+    """Copy what the registry serves, as a mirror does, and change a word in each plugin document."""
+    mirror = work / "mirror"
+    shutil.copytree(work / "registry" / "data" / "objects", mirror)
+    for document in (mirror / "index" / "plugins").iterdir():
+        document.write_bytes(document.read_bytes().replace(b"Keeps", b"Sells"))
+    return mirror
+
 
 def title(text: str) -> None:
     """Print what comes next."""
     print(f"\n== {text}", flush=True)
 
 
-def plugreg(environ: dict[str, str], *words: str) -> str:
-    """Run a command as a person would, show it, and return what it printed."""
+def plugreg(environ: dict[str, str], *words: str, expected: int = 0) -> str:
+    """Run a command as a person would, show it, and return what it printed; it must end as `expected`."""
     shown = " ".join(json.dumps(word) if " " in word or "{" in word else word for word in words)
     print(f"$ plugreg {shown}", flush=True)
     done = subprocess.run(
@@ -98,7 +113,9 @@ def plugreg(environ: dict[str, str], *words: str) -> str:
     )
     for line in (done.stdout + done.stderr).splitlines():
         print(f"  {line}")
-    if done.returncode != 0:
+    if expected:
+        print(f"  (exit code {done.returncode})")
+    if done.returncode != expected:
         sys.exit(f"error: the command ended with exit code {done.returncode}")
     return done.stdout
 

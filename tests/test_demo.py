@@ -25,5 +25,7 @@ def test_demo_publishes_installs_calls_and_updates_without_losing_data() -> None
         "notebook 1.1.0: noted, 2 in all",
         "1. buy milk",
         "2. call mum",
+        "note: pinned the root sha256:",
+        "is not what the rest of the index says that it is",
     ):
         assert shown in done.stdout

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugreg_schemas.documents import canonical_json
-from plugreg_schemas.names import Digest
 from tests.support.commands import PROGRAMS, User, write_plugin
 from tests.support.local_sigstore import LocalSigstore
 from tests.support.registries import RegistryProcess, running
+from tests.support.stolen_keys import StolenKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +72,8 @@ def test_publish_by_a_ci_token_then_install_verify_and_update_from_another_tag(
     shown = user.run("info", "released")
     assert (shown["signer_id"], shown["owners"], shown["verdict"]) == (words, [words], "verified")
     assert shown["signer"]["ref"] == "refs/tags/v2"
-    assert (
-        "  from       https://ci.example/acme/demo at refs/tags/v2\n" in user.raw("info", "released").stdout
-    )
+    origin = "  from       https://ci.example/acme/demo at refs/tags/v2, workflow .ci/publish.yml\n"
+    assert origin in user.raw("info", "released").stdout
     (row,) = user.run("list")["plugins"]
     assert row["signer"]["repository"].endswith("/acme/demo")
 
@@ -225,10 +224,9 @@ def test_served_anyway(user: User, sigstore: LocalSigstore, registry: RegistryPr
     """What a registry would never take, written straight into its store: the client refuses it by itself."""
     name = "served-" + attack.replace(" ", "-")
     user.run(*publish_words(user, name, "1.0.0", sigstore.ci_token()))
-    index = registry.objects / f"index/plugins/{name}.json"
-    document = json.loads(index.read_bytes())
-    digest = document["history"][0]
-    genuine = json.loads((registry.objects / f"attestations/sha256/{digest[7:]}.json").read_bytes())
+    thief = StolenKeys(registry.data)
+    document = thief.document(name)
+    genuine = json.loads(thief.statement(document["history"][0]))
     payload = base64.b64decode(genuine["dsseEnvelope"]["payload"])
     (version,) = document["versions"]
     match attack:
@@ -246,12 +244,10 @@ def test_served_anyway(user: User, sigstore: LocalSigstore, registry: RegistryPr
         case _:
             forged, version["attestations"] = genuine, []
             expected = (6, "unsigned")
-    content = canonical_json(forged)
-    served = Digest.of(content)
-    (registry.objects / f"attestations/sha256/{served.hex}.json").write_bytes(content)
+    served = thief.keep(canonical_json(forged))
     if version["attestations"]:
         version["attestations"] = [served]
-    index.write_bytes(canonical_json(document))
+    thief.serve(name, canonical_json(document))
     problem = user.fails("install", name, code=expected[0])
     assert problem["code"] == expected[1]
     assert not (user.root / name).exists()

@@ -15,6 +15,7 @@ from tests.support.commands import User, write_plugin
 from tests.support.publisher import Author as Publisher
 from tests.support.publisher import Key, plugin
 from tests.support.registries import running
+from tests.support.stolen_keys import StolenKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -240,20 +241,15 @@ def test_same_name_of_another_registry_never_gets_the_data(tmp_path: Path, regis
 def test_statement_for_another_registry_is_refused(
     tmp_path: Path, ann: User, registry: RegistryProcess
 ) -> None:
-    """The attestation of one registry, served by another: copied store, other id."""
+    """The attestation of one registry, served by another: copied store, other id, an index of its own."""
     ann.run("publish", str(write_plugin(tmp_path / "p")))
     with running(tmp_path / "other") as other:
-        for kind in ("blobs", "attestations", "index"):
+        for kind in ("blobs", "attestations"):
             shutil.copytree(registry.objects / kind, other.objects / kind, dirs_exist_ok=True)
+        document = (registry.objects / "index/plugins/demo.json").read_bytes()
+        StolenKeys(other.data).serve("demo", document)
         user = person(tmp_path / "user", other, key=False)
         assert user.fails("install", "demo", code=4)["code"] == "registry_mismatch"
-
-
-def _document(registry: RegistryProcess, change: Callable[[dict[str, Any]], None]) -> None:
-    path = registry.objects / "index/plugins/demo.json"
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
 
 
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
@@ -277,7 +273,7 @@ def test_changed_document_served_anyway_is_refused(
 ) -> None:
     ann.run("publish", str(write_plugin(tmp_path / "p")))
     change, code = CHANGES[what]
-    _document(registry, change)
+    StolenKeys(registry.data).change("demo", change)
     done = ann.raw("install", "demo", "--json")
     assert json.loads(done.stdout)["error"]["code"] == code
     assert done.returncode == {"unsigned": 6, "attestation_missing": 7}.get(code, 4)
@@ -290,7 +286,7 @@ def test_one_byte_changed_in_what_is_served_is_refused_and_named(
     ann.run("publish", str(write_plugin(tmp_path / "p", **WRITING)))
     [bundle] = (registry.objects / "blobs/sha256").iterdir()
     [attestation] = (registry.objects / "attestations/sha256").iterdir()
-    for path, code in ((bundle, "digest_mismatch"), (attestation, "attestation_altered")):
+    for path, code in ((attestation, "attestation_altered"), (bundle, "digest_mismatch")):
         content = path.read_bytes()
         for place in (0, len(content) // 2, len(content) - 1):
             path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
@@ -325,7 +321,7 @@ def test_secrets_are_not_published_unless_told(tmp_path: Path, ann: User, regist
     ann.run("publish", folder, "--allow-sensitive")
 
 
-def test_release_of_a_former_owner_is_not_installed_without_a_trusted_time(
+def test_release_of_a_former_owner_is_installed_where_the_index_dates_it_before_the_removal(
     tmp_path: Path, ann: User, registry: RegistryProcess
 ) -> None:
     bob, user = person(tmp_path / "bob", registry), person(tmp_path / "user", registry, key=False)
@@ -333,12 +329,16 @@ def test_release_of_a_former_owner_is_not_installed_without_a_trusted_time(
     user.run("install", "demo")
     ann.run("owner", "add", "demo", bob.run("key", "show")["id"])
     bob.run("owner", "remove", "demo", ann.run("key", "show")["id"])
-    late = person(tmp_path / "late", registry, key=False)
-    assert late.fails("install", "demo", code=7)["code"] == "no_trusted_time"
-    assert late.run("info", "demo")["verdict"] == "no_trusted_time"
+    late, later = (person(tmp_path / name, registry, key=False) for name in ("late", "later"))
+    assert late.run("install", "demo")["installed"][0]["version"] == "1.0.0"
     assert user.run("update")["installed"][0]["change"] == "unchanged"
-    bob.run("publish", str(write_plugin(tmp_path / "2", version="1.0.1")))
-    assert late.run("install", "demo")["installed"][0]["version"] == "1.0.1"
+
+    def undated(document: dict[str, Any]) -> None:
+        document["versions"][0]["published_at"] = "2999-01-01T00:00:00Z"
+
+    StolenKeys(registry.data).change("demo", undated)
+    assert later.fails("install", "demo", code=7)["code"] == "no_trusted_time"
+    assert later.run("info", "demo")["verdict"] == "no_trusted_time"
 
 
 def test_server_that_imports_its_own_modules_leaves_the_signed_tree_as_it_is(

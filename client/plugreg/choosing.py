@@ -5,24 +5,29 @@ wish > registry > document > history > version > release > pin > choice
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from plugreg import revocations
+from plugreg.picking import pick, ranges_in_words
 from plugreg.pinning import Wish, check_pin
 from plugreg.plugins_root.records import read_facts, read_state
+from plugreg.proving import check_seen, prove, remember
 from plugreg.sources import find
-from plugreg_schemas.errors import Gone, IntegrityError, NotAllowed, NotAvailable
+from plugreg_schemas.errors import Gone, IntegrityError, NotAllowed
+from plugreg_schemas.history import MODERATED
 from plugreg_schemas.names import Version, VersionRange
-from plugreg_schemas.trust.proof import prove_history, prove_release, read_document
+from plugreg_schemas.trust.proof import prove_release, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from plugreg.pinning import Options
     from plugreg.plugins_root import Facts, PluginsRoot, StoreEntry
     from plugreg.sources import Registry
     from plugreg_schemas.api import DocumentVersion, PluginDocument
     from plugreg_schemas.history import History
+    from plugreg_schemas.index import Revocation
     from plugreg_schemas.names import Ref
     from plugreg_schemas.trust.proof import ProvedRelease
 
@@ -37,6 +42,8 @@ class Choice:
     release: ProvedRelease | None
     entry: DocumentVersion
     notes: tuple[str, ...] = ()
+    allowed: str = ""
+    """Why it is installed although the plugin is in quarantine."""
 
 
 def known(root: PluginsRoot, name: str, ref: Ref | None = None) -> Wish:
@@ -67,24 +74,93 @@ def choose(wish: Wish, registries: Sequence[Registry], options: Options) -> Choi
         Gone: `plugin_removed`.
         Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`.
         NotAllowed: `name_in_several_registries`, `registry_changed`, `signer_changed`,
-            `data_belongs_to_other_signer`, `plugin_quarantined`.
-        IntegrityError: `history_forked`, `content_changed`, `release_mismatch`, ...
+            `data_belongs_to_other_signer`, `plugin_quarantined`, `first_use_refused`, `revoked`.
+        IntegrityError: `history_forked`, `content_changed`, `release_mismatch`, `signer_not_trusted`, ...
     """
     registry, content = find(wish, registries, options)
     document = read_document(content, wish.name)
-    history = prove_history(document, registry.attestation, registry.ref.id, sigstore=registry.sigstore)
-    _check_state(history)
-    entry = _pick(wish, document, history, options)
-    stays = wish.installed is not None and entry.version == wish.installed.version and wish.whole
-    release = (
-        None
-        if stays
-        else prove_release(document, entry, registry.attestation, history, sigstore=registry.sigstore)
-    )
+    history = prove(registry, document)
+    offer = _Offer(_held(wish, history, options), registry, document, history)
+    entry, release, warnings = _not_refused(offer, options)
     signer = _signer(wish, release)
+    options.policy.check(wish.name, signer, known=wish.pin is not None or options.accept_signer == signer)
     check_pin(wish, registry.ref.id, signer, history, options)
+    check_seen(registry, history, accepted=options.accept_signer == signer)
     _check_unchanged(wish, document, history)
-    return Choice(wish, registry, history, release, entry, tuple(_notes(wish, document, history, entry)))
+    remember(registry, document, history)
+    allowed = _reason(wish, history, options)
+    notes = (*warnings, *_notes(offer, entry, allowed))
+    return Choice(wish, registry, history, release, entry, notes, allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a registry offers for a wish, its history proved."""
+
+    wish: Wish
+    registry: Registry
+    document: PluginDocument
+    history: History
+
+    def stays(self, entry: DocumentVersion) -> bool:
+        """Whether this version is what is installed, and whole."""
+        installed = self.wish.installed
+        return installed is not None and entry.version == installed.version and self.wish.whole
+
+    def hopeless(self, entry: DocumentVersion) -> Revocation | None:
+        """Return what refuses a version whatever its proof says, so that nothing is fetched for it."""
+        if self.stays(entry):
+            return None
+        found = revocations.of_offer(self.registry.revocations, self.document, entry)
+        return found if found and found.before is None and not revocations.may_install(found) else None
+
+    def prove(self, entry: DocumentVersion) -> ProvedRelease | None:
+        """Prove a release; None for the one that is installed and stays."""
+        if self.stays(entry):
+            return None
+        registry = self.registry
+        return prove_release(
+            self.document, entry, registry.attestation, self.history, sigstore=registry.sigstore
+        )
+
+    def revocation(self, release: ProvedRelease | None) -> Revocation | None:
+        """Return what the registry says against a release, or against the one that stays."""
+        listed = self.registry.revocations
+        if release is not None:
+            return revocations.of_release(listed, release)
+        return revocations.of_installed(listed, self.wish.installed) if self.wish.installed else None
+
+
+def _not_refused(
+    offer: _Offer, options: Options
+) -> tuple[DocumentVersion, ProvedRelease | None, tuple[str, ...]]:
+    """Return the best version that is not refused, proved, with what is to be said of revocations.
+
+    A version that is installed stays, whatever is said against it: only its start is refused.
+
+    Raises:
+        NotAllowed: `revoked`: nothing is left.
+    """
+    wish = offer.wish
+    refused: dict[str, Revocation] = {}
+    while True:
+        entry = pick(wish, offer.document, offer.history, options, refused)
+        hopeless = offer.hopeless(entry)
+        if hopeless is not None:
+            refused[entry.version] = hopeless
+            continue
+        release = offer.prove(entry)
+        found = offer.revocation(release)
+        if found is None or revocations.may_install(found) or release is None:
+            break
+        refused[entry.version] = found
+    notes = [
+        f"warning: {revocations.sentence(why, wish.name, version)}; {entry.version} is taken instead"
+        for version, why in refused.items()
+    ]
+    if found is not None:
+        notes.append(revocations.warning(found, wish.name, entry.version))
+    return entry, release, tuple(notes)
 
 
 def _signer(wish: Wish, release: ProvedRelease | None) -> str:
@@ -94,57 +170,44 @@ def _signer(wish: Wish, release: ProvedRelease | None) -> str:
     return wish.installed.signer.words if wish.installed else ""
 
 
-def _check_state(history: History) -> None:
+def check_state(history: History) -> None:
+    """Refuse a plugin that an administrator of its registry has withdrawn.
+
+    Raises:
+        Gone: `plugin_removed`.
+        NotAllowed: `plugin_quarantined`.
+    """
     if history.state == "removed":
         raise Gone("plugin_removed", f"`{history.plugin}` was removed from its registry: {history.reason}")
     if history.state == "quarantined":
-        raise NotAllowed("plugin_quarantined", f"`{history.plugin}` is in quarantine: {history.reason}")
-
-
-def _pick(wish: Wish, document: PluginDocument, history: History, options: Options) -> DocumentVersion:
-    """Return the version to have.
-
-    Never a yanked one unless it is named exactly, never an older one without being asked.
-    """
-    fitting = (
-        v.version for v in document.versions if all(r.matches(Version(v.version)) for r in wish.needed)
-    )
-    best = wish.range.choose(fitting, history.yanked, prereleases=options.prereleases)
-    have = Version(wish.installed.version) if wish.installed else None
-    if have and wish.range.matches(have, prereleases=True) and (best is None or have >= best):
-        entry = document.version(have.text)
-        if entry is None:
-            raise NotAvailable(
-                "version_withheld",
-                f"`{wish.name} {have}` is installed, and its registry does not offer it any more",
-                hint=f"to go back, name an older version: `plugreg install {wish.name}@VERSION`",
-            )
-        return entry
-    entry = document.version(best.text) if best else None
-    if entry is None:
-        raise NotAvailable(
-            "version_not_found",
-            _none_fits(wish, document, history),
-            hint=f"`plugreg info {wish.name}` shows all versions",
+        raise NotAllowed(
+            "plugin_quarantined",
+            f"`{history.plugin}` is in quarantine: {history.reason}",
+            hint="if you know better, `plugreg install` takes `--allow-quarantined REASON`",
         )
-    return entry
 
 
-def _none_fits(wish: Wish, document: PluginDocument, history: History) -> str:
-    fitting = [
-        v.version for v in document.versions if wish.range.matches(Version(v.version), prereleases=True)
-    ]
-    yanked = [version for version in fitting if version in history.yanked]
-    text = f"`{wish.name}` has no version in `{wish.range}`"
-    if wish.needed:
-        return f"{text} that other plugins can use: they need {_ranges(wish.needed)}"
-    if yanked:
-        return f"{text} that is not yanked; yanked are {', '.join(yanked)}"
-    return f"{text} but prereleases: {', '.join(fitting)}" if fitting else text
+def _held(wish: Wish, history: History, options: Options) -> Wish:
+    """Return the wish as far as the plugin's state lets it: of what was withdrawn, what is installed stays.
+
+    Raises:
+        Gone: `plugin_removed`.
+        NotAllowed: `plugin_quarantined`.
+    """
+    if history.state == "quarantined" and options.allow_quarantined:
+        return wish
+    have = VersionRange(wish.installed.version) if wish.installed and wish.whole else None
+    if have is None or have.exact is None or not wish.range.matches(have.exact, prereleases=True):
+        check_state(history)
+        return wish
+    return replace(wish, needed=(*wish.needed, have)) if history.state in MODERATED else wish
 
 
-def _ranges(ranges: Sequence[VersionRange]) -> str:
-    return " and ".join(f"`{text}`" for text in dict.fromkeys(map(str, ranges)))
+def _reason(wish: Wish, history: History, options: Options) -> str:
+    """Return why a plugin in quarantine is installed: the reason given now, else the one given before."""
+    if history.state != "quarantined":
+        return ""
+    return options.allow_quarantined or (wish.state.allowed if wish.state else "")
 
 
 def _check_unchanged(wish: Wish, document: PluginDocument, history: History) -> None:
@@ -166,8 +229,9 @@ def _check_unchanged(wish: Wish, document: PluginDocument, history: History) -> 
         )
 
 
-def _notes(wish: Wish, document: PluginDocument, history: History, entry: DocumentVersion) -> list[str]:
-    notes = []
+def _notes(offer: _Offer, entry: DocumentVersion, allowed: str) -> list[str]:
+    wish, history = offer.wish, offer.history
+    notes = list(_of_administrators(history, allowed))
     if entry.version in history.yanked:
         reason = history.yanked[entry.version] or "no reason given"
         notes.append(f"warning: `{wish.name} {entry.version}` is yanked: {reason}")
@@ -175,12 +239,27 @@ def _notes(wish: Wish, document: PluginDocument, history: History, entry: Docume
         instead = f"; its author names `{history.replacement}` instead" if history.replacement else ""
         notes.append(f"warning: `{wish.name}` is deprecated: {history.reason or 'no reason given'}{instead}")
     newest = VersionRange("").best(
-        Version(v.version) for v in document.versions if v.version not in history.yanked
+        Version(v.version)
+        for v in offer.document.versions
+        if v.version not in history.yanked and offer.hopeless(v) is None
     )
     if wish.installed and newest is not None and newest > Version(entry.version):
         limits = [limit for limit in (wish.range, *wish.needed) if limit.text] or [wish.range]
         notes.append(
-            f"note: `{wish.name} {entry.version}` stays within {_ranges(limits)}; {newest} is available: "
-            f"`plugreg install {wish.name}@{newest}`"
+            f"note: `{wish.name} {entry.version}` stays within {ranges_in_words(limits)}; "
+            f"{newest} is available: `plugreg install {wish.name}@{newest}`"
         )
     return notes
+
+
+def _of_administrators(history: History, allowed: str) -> Iterator[str]:
+    """Say what administrators of the registry have done to a plugin."""
+    name, reason = history.plugin, history.reason or "no reason given"
+    if history.state == "removed":
+        yield f"warning: `{name}` was removed from its registry: {reason}; what is installed here stays"
+    if history.state == "quarantined":
+        consequence = f"it is installed because: {allowed}" if allowed else "what is installed here stays"
+        yield f"warning: `{name}` is in quarantine: {reason}; {consequence}"
+    if history.reassigned:
+        owners = ", ".join(f"`{owner.words}`" for owner in history.owners)
+        yield f"note: `{name}` was reassigned by an administrator of its registry; its owners are {owners}"

@@ -9,7 +9,7 @@ A CI that hands out identity tokens needs no secret: its token buys the certific
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugreg.config import Config
     from plugreg.keyless import KeylessSigner
-    from plugreg.signing import Signer
+    from plugreg.signing import KeyFile, Signer
 
 TOKEN: Final = "PLUGREG_IDENTITY_TOKEN"  # noqa: S105 - the name of a variable
 MAX_TOKEN: Final = 1 << 16
@@ -56,7 +56,7 @@ def choose_signer(
 
     Raises:
         UsageError: `signer_ambiguous`, `key_missing`, `key_ambiguous`, `ci_token_missing`,
-            `identity_token_invalid`.
+            `identity_token_invalid`, `timestamp_url_invalid`.
         NotAvailable: `token_file_unreadable`, `login_failed`; and as `load_key`.
     """
     if wanted.key and wanted.token_file:
@@ -64,12 +64,12 @@ def choose_signer(
             "signer_ambiguous", "a key and an identity token are given", hint="give one of the two"
         )
     if wanted.key:
-        return signing.load_key(settings.keys, wanted.key, environ, ask)
+        return _stamping(settings, signing.load_key(settings.keys, wanted.key, environ, ask))
     token = read_token(wanted.token_file) if wanted.token_file else environ.get(TOKEN, "").strip()
     if token:
         return _keyless(settings, token)
     in_ci = any(environ.get(name) for name in CI_VARIABLES)
-    token = _ci_token() if in_ci else ""
+    token = _ci_token(settings) if in_ci else ""
     if token:
         return _keyless(settings, token)
     names = signing.key_names(settings.keys)
@@ -79,7 +79,24 @@ def choose_signer(
         )
     if not names and ask is not None:
         return _keyless(settings, _log_in(settings, oob=wanted.oob))
-    return signing.choose_key(settings.keys, "", environ, ask)
+    return _stamping(settings, signing.choose_key(settings.keys, "", environ, ask))
+
+
+def _stamping(settings: Config, key: KeyFile) -> KeyFile:
+    """Return the key as one that gets timestamps, where the settings name an authority.
+
+    Raises:
+        UsageError: `timestamp_url_invalid`.
+    """
+    url = settings.timestamp_url
+    if not url:
+        return key
+    from plugreg.network import Network
+    from plugreg.timestamping import check_url, timestamp
+
+    check_url(url)
+    network = Network(settings.ca_file)
+    return replace(key, timestamp=lambda signature: timestamp(url, signature, network))
 
 
 def read_token(name: str) -> str:
@@ -112,19 +129,22 @@ def read_token(name: str) -> str:
 
 def _keyless(settings: Config, token: str) -> KeylessSigner:
     from plugreg.keyless import KeylessSigner
+    from plugreg.network import Network
     from plugreg.trust_material import trust_config
 
-    return KeylessSigner(token, trust_config(settings))
+    return KeylessSigner(token, trust_config(settings), network=Network(settings.ca_file))
 
 
-def _ci_token() -> str:
+def _ci_token(settings: Config) -> str:
     """Return the token that this CI hands out, or nothing."""
     from sigstore.oidc import IdentityError, detect_credential
 
     from plugreg.keyless import AUDIENCE
+    from plugreg.network import Network
 
     try:
-        return detect_credential(AUDIENCE) or ""
+        with Network(settings.ca_file).for_requests():
+            return detect_credential(AUDIENCE) or ""
     except IdentityError:
         return ""  # the job lacks the permission; what happens then depends on the keys
 
@@ -133,13 +153,14 @@ def _log_in(settings: Config, *, oob: bool) -> str:
     """Let the person log in, in the browser or by a code that they copy; return the identity token.
 
     Raises:
-        NotAvailable: `login_failed`.
+        NotAvailable: `login_failed`, `tls_failed`.
         Temporary: `sigstore_unreachable`, `sigstore_timeout`.
     """
     from sigstore.errors import NetworkError
     from sigstore.oidc import Issuer
 
     from plugreg.keyless import client_config, within
+    from plugreg.network import Network
     from plugreg.trust_material import trust_config
 
     config = client_config(trust_config(settings))
@@ -156,4 +177,4 @@ def _log_in(settings: Config, *, oob: bool) -> str:
                 hint="without a browser on this machine add `--oob`; or make a key: `plugreg key new`",
             ) from None
 
-    return within(LOGIN_SECONDS, log_in)
+    return within(LOGIN_SECONDS, log_in, Network(settings.ca_file))

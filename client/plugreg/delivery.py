@@ -55,7 +55,7 @@ def prepare(work: Workspace, choice: Choice, progress: Progress, now: Callable[[
         return None
     facts = _facts(choice, release, now())
     entry = work.root.entry(release.name, release.version, release.digest)
-    if _is_in_store(entry, facts, work.root.sigstore):
+    if _is_in_store(entry, facts, work.root.judge(facts.registry.id)):
         write_record(work.staging, entry.facts, facts)
         return Ready(choice, entry, facts, _manifest(choice, release, entry.tree), None)
     staged = work.place()
@@ -81,6 +81,9 @@ def _facts(choice: Choice, release: ProvedRelease, when: datetime) -> Facts:
         installed_at=when,
         range=choice.wish.range.text,
         yanked=release.yanked,
+        published_at=release.published_at,
+        signed_at=release.signed_at,
+        index_time=choice.registry.index_time,
     )
 
 

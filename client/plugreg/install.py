@@ -23,7 +23,7 @@ from plugreg.plugins_root import State, writing
 from plugreg.plugins_root.activation import activate, store
 from plugreg.plugins_root.durability import PRIVATE_MODE, make_folder
 from plugreg.plugins_root.healing import tidy_store
-from plugreg.plugins_root.records import write_record
+from plugreg.plugins_root.records import Seen, write_record
 from plugreg_schemas import formats
 from plugreg_schemas.errors import IntegrityError, NotAvailable, UsageError
 from plugreg_schemas.tree import DirectoryTree
@@ -168,7 +168,8 @@ def _carry_out(
         work.note(text)
     ready = [prepare(work, choice, progress, now) for choice in choices]
     rows = [_finish(work, choice, made) for choice, made in zip(choices, ready, strict=True)]
-    return Installation(tuple(rows), tuple(work.notes))
+    told = dict.fromkeys(note for registry in registries for note in registry.notes)
+    return Installation(tuple(rows), (*told, *work.notes))
 
 
 def _finish(work: Workspace, choice: Choice, ready: Ready | None) -> Installed:
@@ -181,7 +182,7 @@ def _finish(work: Workspace, choice: Choice, ready: Ready | None) -> Installed:
     if ready.staged is not None:
         store(ready.staged, ready.entry, root.staging)
     activate(root, ready.entry, work.staging)
-    write_record(work.staging, root.state(name), State.of(ready.facts))
+    write_record(work.staging, root.state(name), _learned(State.of(ready.facts), choice))
     tidy_store(root, name, work.note)
     previous = before.version if before and before.version != ready.facts.version else ""
     return Installed(
@@ -201,7 +202,7 @@ def _unchanged(work: Workspace, choice: Choice) -> Installed:
     if entry is None or wish.installed is None:
         raise IntegrityError("facts_damaged", f"`{wish.name}` went away while it was looked at")
     facts = wish.installed
-    state = State.of(facts).model_copy(
+    state = _learned(State.of(facts), choice).model_copy(
         update={
             "range": wish.range.text,
             "pin": State.of(facts).pin.model_copy(update={"head": choice.history.head}),
@@ -214,6 +215,12 @@ def _unchanged(work: Workspace, choice: Choice) -> Installed:
     return Installed(
         facts, entry.tree, root.data(wish.name), "unchanged", launchers=manifest.launchers if manifest else ()
     )
+
+
+def _learned(state: State, choice: Choice) -> State:
+    """Return a record with what the history says of the plugin as a whole."""
+    seen = Seen(state=choice.history.state, reason=choice.history.reason)
+    return state.model_copy(update={"seen": seen, "allowed": choice.allowed})
 
 
 def _check_distinct(names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from plugreg.plugins_root.durability import disk_faults
 from plugreg.plugins_root.examination import examine
-from plugreg.plugins_root.records import State, read_facts, read_state
+from plugreg.plugins_root.records import Seen, State, read_facts, read_state
 from plugreg_schemas.errors import (
     MAX_FINDINGS,
     Finding,
@@ -19,21 +19,24 @@ from plugreg_schemas.errors import (
     PlugregError,
     Unverifiable,
 )
+from plugreg_schemas.fields import format_time
 from plugreg_schemas.tree import DirectoryTree
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from plugreg.plugins_root import Facts, Pin, PluginsRoot, StoreEntry
     from plugreg_schemas.manifest import Manifest
 
-Status = Literal["active", "yanked", "damaged"]
+Status = Literal["active", "deprecated", "yanked", "quarantined", "removed", "damaged"]
+"""Of several that are true the last one is shown. What the registry says is as this machine last saw it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An installed plugin. `facts` is None where they cannot be read; `reason` says why it is yanked."""
+    """An installed plugin. `facts` is None where they cannot be read; `reason` says why it is withdrawn."""
 
     name: str
     version: str
@@ -42,6 +45,17 @@ class Row:
     data: Path
     status: Status
     reason: str = ""
+    allowed: str = ""
+    """Why it was installed although it was in quarantine."""
+
+    @property
+    def withdrawn(self) -> str:
+        """The warning about a plugin that its registry has withdrawn; empty for others."""
+        if self.status not in {"quarantined", "removed"}:
+            return ""
+        what = "is in quarantine" if self.status == "quarantined" else "was removed from its registry"
+        because = f"; it was installed because: {self.allowed}" if self.allowed else ""
+        return f"warning: `{self.name}` {what}: {self.reason or 'no reason given'}{because}"
 
     def as_dict(self) -> dict[str, object]:
         """Return a member of `plugins` in `list --json`."""
@@ -56,6 +70,10 @@ class Row:
             "data": str(self.data),
             "status": self.status,
             "reason": self.reason,
+            "published_at": _time(facts.published_at if facts else None),
+            "signed_at": _time(facts.signed_at if facts else None),
+            "index_time": _time(facts.index_time if facts else None),
+            "allowed": self.allowed or None,
         }
 
 
@@ -131,6 +149,10 @@ class Verification:
         """Raise `error` if there is one."""
         if self.error is not None:
             raise self.error
+
+
+def _time(value: datetime | None) -> str | None:
+    return format_time(value) if value else None
 
 
 def list_installed(root: PluginsRoot) -> Inventory:
@@ -209,11 +231,27 @@ def _row(root: PluginsRoot, name: str) -> Row | None:
     if found is None:
         return None
     entry, facts, whole = found
-    state = _state(root, name)
+    state = recorded(root, name)
     about_this = state is not None and facts is not None and state.digest == facts.digest
     yanked = state.yanked if state and about_this else facts.yanked if facts else None
-    status: Status = "damaged" if not whole else "active" if yanked is None else "yanked"
-    return Row(name, entry.version, facts, entry.tree, root.data(name), status, yanked or "")
+    status, reason = _status(state.seen if state else Seen(), yanked) if whole else ("damaged", yanked or "")
+    return Row(
+        name,
+        entry.version,
+        facts,
+        entry.tree,
+        root.data(name),
+        status,
+        reason,
+        state.allowed if state and about_this else "",
+    )
+
+
+def _status(seen: Seen, yanked: str | None) -> tuple[Status, str]:
+    """Return the status of a release that is whole, and the reason for it."""
+    if yanked is not None and seen.state in {"active", "deprecated"}:
+        return "yanked", yanked
+    return seen.state, seen.reason
 
 
 def _look(root: PluginsRoot, name: str) -> tuple[StoreEntry, Facts | None, bool] | None:
@@ -246,7 +284,8 @@ def _identity(root: PluginsRoot, name: str) -> tuple[int, int] | None:
     return found.st_ino, found.st_ctime_ns
 
 
-def _state(root: PluginsRoot, name: str) -> State | None:
+def recorded(root: PluginsRoot, name: str) -> State | None:
+    """Return the record of a plugin, or None where there is none or it is damaged."""
     try:
         return read_state(root, name)
     except IntegrityError:
@@ -259,7 +298,8 @@ def _verdict(root: PluginsRoot, name: str) -> Verdict | None:
         entry, facts, _ = found
         before = _identity(root, name)
         try:
-            examine(entry, facts or read_facts(entry), _pin(root, facts), root.sigstore)
+            known = facts or read_facts(entry)
+            examine(entry, known, _pin(root, facts), root.judge(known.registry.id))
         except PlugregError as error:
             if before == _identity(root, name):
                 return Verdict(name, entry.version, error)

@@ -14,6 +14,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from plugreg.network import Network
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import IntegrityError, NotAllowed, PlugregError, Temporary, UsageError
 from plugreg_schemas.trust.envelope import Envelope, read_envelope
@@ -45,6 +46,7 @@ class KeylessSigner:
     token: str = field(repr=False)
     config: bytes
     seconds: float = SIGN_SECONDS
+    network: Network = field(default_factory=Network)
 
     @property
     def public_key(self) -> str:
@@ -57,12 +59,13 @@ class KeylessSigner:
         Raises:
             UsageError: `identity_token_invalid`, `trust_config_invalid`.
             NotAllowed: `identity_refused`: the certificate authority gives no certificate for this token.
+            NotAvailable: `tls_failed`.
             Temporary: `sigstore_unreachable`, `sigstore_failed`, `sigstore_timeout`.
             IntegrityError, Unverifiable, InvalidInput: what came back cannot be verified.
         """
         payload = statement.payload()
         context = signing_context(self.config)
-        content = within(self.seconds, lambda: _sign(context, self.token, payload))
+        content = within(self.seconds, lambda: _sign(context, self.token, payload), self.network)
         envelope = read_envelope(json.loads(content))
         SigstoreVerifier(lambda: self.config).verify(envelope)
         if envelope.payload != payload:
@@ -104,10 +107,12 @@ def signing_context(config: bytes) -> SigningContext:
         ) from None
 
 
-def within(seconds: float, work: Callable[[], _T]) -> _T:
-    """Return what `work` returns, or stop waiting for it.
+def within(seconds: float, work: Callable[[], _T], network: Network) -> _T:
+    """Return what `work` returns, or stop waiting for it. It believes the authorities of `network`.
 
     Raises:
+        UsageError: `ca_file_invalid`.
+        NotAvailable: `tls_failed`.
         Temporary: `sigstore_timeout`; and what `work` raises, in words that hold no secret.
     """
     results: list[_T] = []
@@ -120,13 +125,14 @@ def within(seconds: float, work: Callable[[], _T]) -> _T:
             failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)  # a hanging service must not keep the command alive
-    thread.start()
-    thread.join(seconds)
+    with network.for_requests():
+        thread.start()
+        thread.join(seconds)
     if results:
         return results[0]
     if not failures:
         raise Temporary("sigstore_timeout", f"the signing services did not answer within {seconds:g} seconds")
-    raise _explained(failures[0]) from None
+    raise _explained(failures[0], network) from None
 
 
 def _sign(context: SigningContext, token: str, payload: bytes) -> str:
@@ -137,7 +143,7 @@ def _sign(context: SigningContext, token: str, payload: bytes) -> str:
         return signer.sign_dsse(dsse.Statement(payload)).to_json()
 
 
-def _explained(error: BaseException) -> BaseException:
+def _explained(error: BaseException, network: Network) -> BaseException:
     """Return what went wrong, for a person, without the library's own words: they could hold the token."""
     import requests
     from sigstore.oidc import ExpiredIdentity, IdentityError
@@ -151,8 +157,10 @@ def _explained(error: BaseException) -> BaseException:
             hint=f"get a fresh one for the audience `{AUDIENCE}`",
         )
     cause = error if isinstance(error, requests.RequestException) else error.__cause__ or error
+    place = str(getattr(getattr(cause, "request", None), "url", None) or "a signing service")
+    if isinstance(cause, requests.exceptions.SSLError):
+        return network.refusal(place, cause)
     if isinstance(cause, requests.ConnectionError | requests.Timeout):
-        place = str(cause.request.url) if cause.request is not None else "a signing service"
         return Temporary("sigstore_unreachable", f"{place} cannot be reached")
     answer = getattr(cause, "response", None)
     status = answer.status_code if isinstance(answer, requests.Response) else 0

@@ -7,10 +7,9 @@ whole      request and its whole content, again where the answer was cut short
 
 from __future__ import annotations
 
-import ipaddress
 import random
 import re
-import socket
+import ssl
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,16 @@ from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
+from plugreg.network import (
+    HEADERS,
+    Network,
+    host_of,
+    is_loopback,
+    is_this_machine,
+    origin,
+    proxy_of,
+    without_password,
+)
 from plugreg_schemas.api import Problem
 from plugreg_schemas.errors import (
     INTEGRITY_CODES,
@@ -46,14 +55,28 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT: Final = 16 << 20
 """Bytes of any document that is read into memory."""
-CONNECT_TIMEOUT_S: Final = 10
-READ_TIMEOUT_S: Final = 60
 MAX_REDIRECTS: Final = 5
+DRIP_SECONDS: Final = 60
+LEAST_PER_SECOND: Final = 1024
+"""Bytes that must come in a second, on an average over `DRIP_SECONDS`."""
 _MAX_PROBLEM: Final = 1 << 20
 """Bytes of an error's document; a longer one is no problem document."""
+PLAIN_HEADERS: Final = frozenset(
+    {
+        "content-length",
+        "content-range",
+        "content-type",
+        "if-match",
+        "if-none-match",
+        "if-range",
+        "range",
+    }
+)
+"""Headers that say what is asked for. All others may say who asks: they stay at the registry's origin."""
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LINK_CODES: Final = frozenset(
     {
+        "offline",
         "registry_unreachable",
         "registry_url_insecure",
         "registry_url_invalid",
@@ -61,7 +84,7 @@ LINK_CODES: Final = frozenset(
         "too_many_redirects",
     }
 )
-"""Refusals that say nothing of what was asked for: the registry was not reached."""
+"""Refusals that say nothing of what was asked for: the registry was not reached. None comes from there."""
 TRANSIENT: Final = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed at once."""
 _CLASS_OF_STATUS: Final[dict[int, type[PlugregError]]] = {
@@ -103,14 +126,6 @@ class Patience:
 PATIENT: Final = Patience()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a URL's host is this machine: `localhost` or a loopback address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def check_url(url: str, *, insecure_http: bool = False) -> str:
     """Return a registry's URL with one slash at its end.
 
@@ -128,7 +143,7 @@ def check_url(url: str, *, insecure_http: bool = False) -> str:
     if not host or not plain or parts.scheme not in {"http", "https"}:
         raise UsageError(
             "registry_url_invalid",
-            f"{quoted(_without_password(url))} is not the URL of a registry",
+            f"{quoted(without_password(url))} is not the URL of a registry",
             hint="write for example `https://plugins.example.com`",
         )
     if _is_exposed(url) and not insecure_http:
@@ -149,46 +164,21 @@ def _is_exposed(url: str) -> bool:
     return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
-def _is_this_machine(host: str) -> bool:
-    """Whether a host is this machine however it is written: `127.1`, `0.0.0.0`, `[::ffff:127.0.0.1]`."""
-    name = host.rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        try:
-            address = ipaddress.ip_address(socket.inet_aton(name))
-        except (OSError, UnicodeError):
-            return False
-    address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_loopback or address.is_unspecified
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _without_password(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}...@{rest.rpartition('@')[2]}" if "@" in rest else url
-
-
 class Link:
     """How one registry is reached. `url` ends in a slash; what is asked for is relative to it or absolute."""
 
-    def __init__(self, url: str, *, insecure_http: bool = False, patience: Patience = PATIENT) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        insecure_http: bool = False,
+        patience: Patience = PATIENT,
+        network: Network | None = None,
+    ) -> None:
         self.url = check_url(url, insecure_http=insecure_http)
         self.patience = patience
         self._insecure_http = insecure_http
-        self._pool = urllib3.PoolManager(
-            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
-            retries=False,
-            headers={"User-Agent": "plugreg", "Accept-Encoding": "identity"},
-        )
+        self._network = network or Network()
 
     def whole(
         self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -198,6 +188,10 @@ class Link:
             with self.request(method, path, body=body, headers=headers) as response:
                 try:
                     content = _limited(response, MAX_DOCUMENT)
+                except TimeoutError:
+                    raise self._unreachable(
+                        f"{self.url} sends next to nothing of what was asked for"
+                    ) from None
                 except (urllib3.exceptions.HTTPError, OSError):
                     if pause is None:
                         raise self._unreachable(
@@ -244,16 +238,22 @@ class Link:
         headers: Mapping[str, str] | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """Ask once. Only a GET follows redirects: the URLs of uploads are secrets."""
-        url = _joined(self.url, path)
+        url, said = _joined(self.url, path), dict(headers or {})
         for _ in range(MAX_REDIRECTS + 1):
             self._check_way(url)
-            response = self._sent(method, url, body, headers or {})
+            if origin(url) != origin(self.url):
+                said = _without_ours(said)  # for good: who was led away is not led back with it
+            response = self._sent(method, url, body, said)
             to = response.get_redirect_location() if method == "GET" else None
             if not to:
                 return response
             response.close()
             url = _joined(url, to)
-        raise NotAvailable("too_many_redirects", f"the registry {self.url} redirects in a circle")
+        raise NotAvailable(
+            "too_many_redirects",
+            f"the registry {self.url} redirects in a circle",
+            hint="is the address right? its operator can tell",
+        )
 
     def _check_way(self, url: str) -> None:
         """Refuse to be led from an encrypted place to an open one, or from elsewhere to this machine.
@@ -265,7 +265,7 @@ class Link:
                 "registry_url_insecure",
                 f"the registry {self.url} leads to {quoted(url)}, which is not encrypted",
             )
-        if _is_this_machine(_host(url)) and not _is_this_machine(_host(self.url)):
+        if is_this_machine(host_of(url)) and not is_this_machine(host_of(self.url)):
             raise NotAvailable(
                 "registry_url_insecure",
                 f"the registry {self.url} leads to {quoted(url)}, which is this machine",
@@ -275,25 +275,28 @@ class Link:
         self, method: str, url: str, body: bytes | Iterator[bytes] | None, headers: Mapping[str, str]
     ) -> urllib3.BaseHTTPResponse:
         try:
-            return self._pool.request(
+            return self._network.pool(url).request(
                 method,
                 url,
                 body=body,
-                headers={**self._pool.headers, **headers},
+                headers={**HEADERS, **headers},
                 preload_content=False,
                 decode_content=False,  # nothing encoded was asked for: no small answer becomes a large one
                 redirect=False,
                 retries=False,
             )
         except urllib3.exceptions.SSLError as error:
-            raise NotAvailable(
-                "tls_failed",
-                f"the certificate of {self.url} is not accepted: {error}",
-                hint="set SSL_CERT_FILE to your organisation's certificate authorities",
-            ) from None
+            if isinstance(error.args[0], ssl.SSLEOFError | ssl.SSLZeroReturnError):
+                raise Temporary("connection_failed", f"the connection to {self.url} was cut off") from None
+            raise self._network.refusal(url, error) from None
         except (urllib3.exceptions.LocationValueError, UnicodeError):
             raise NotAvailable(
                 "registry_url_invalid", f"the registry {self.url} leads to {quoted(url)}, which is no URL"
+            ) from None
+        except urllib3.exceptions.ProxyError as error:
+            proxy, reason = without_password(proxy_of(url)), quoted(str(error.original_error))
+            raise Temporary(
+                "connection_failed", f"no connection to {self.url} by the proxy {quoted(proxy)}: {reason}"
             ) from None
         except (urllib3.exceptions.HTTPError, OSError):
             raise Temporary("connection_failed", f"no connection to {self.url}") from None
@@ -320,7 +323,7 @@ def error_of(problem: Problem, status: int) -> PlugregError:
         for item in problem.errors
     ]
     return kind(
-        problem.code,
+        problem.code if problem.code not in LINK_CODES else "http_error",
         problem.detail or problem.title,
         hint=problem.hint,
         findings=findings,
@@ -329,6 +332,11 @@ def error_of(problem: Problem, status: int) -> PlugregError:
             **(problem.model_extra or {}),
         },
     )
+
+
+def _without_ours(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that another origin may see: storage refuses a second credential."""
+    return {name: value for name, value in headers.items() if name.lower() in PLAIN_HEADERS}
 
 
 def _joined(base: str, reference: str) -> str:
@@ -340,12 +348,33 @@ def _joined(base: str, reference: str) -> str:
         ) from None
 
 
+def steadily(response: urllib3.BaseHTTPResponse, at_most: int) -> Iterator[bytes]:
+    """Yield the content in pieces, as it comes; who sends next to nothing for a minute is given up.
+
+    No single read waits too long where a server drips, and without this nothing would ever end it.
+
+    Raises:
+        TimeoutError: it drips. HTTPError, OSError: the connection ended too early.
+    """
+    since, got = time.monotonic(), 0
+    while piece := response.read1(at_most):
+        yield piece
+        got += len(piece)
+        waited = time.monotonic() - since
+        if waited > DRIP_SECONDS:
+            if got < waited * LEAST_PER_SECOND:
+                raise TimeoutError
+            since, got = time.monotonic(), 0
+
+
 def _limited(response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
-    """Return the content, or one byte more than `limit` of it; only the empty read tells that it is whole."""
-    content = b""
-    while len(content) <= limit and (more := response.read(limit + 1 - len(content))):
-        content += more
-    return content
+    """Return the content, or more than `limit` bytes of it; only the empty read tells that it is whole."""
+    content = bytearray()
+    for piece in steadily(response, limit + 1):
+        content += piece
+        if len(content) > limit:
+            break
+    return bytes(content)
 
 
 def raise_for(response: urllib3.BaseHTTPResponse) -> None:

@@ -5,7 +5,8 @@ without a question only where its signer is an owner by a history that contains 
 the owners whom this machine trusted have signed for the new one themselves. A history that lacks the pinned
 statement is either another plugin that took the name (its signer differs: `signer_changed`, to be accepted by
 naming the new signer) or a registry that hides a statement (the signer is the same: `history_forked`, never
-acceptable).
+acceptable). An administrator who gives the name to others does that in its history: where that came after the
+pinned statement, it is a change of signer as well, whoever signed the release.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plugreg_schemas.errors import IntegrityError, NotAllowed
-from plugreg_schemas.names import VersionRange
+from plugreg.proving import forked
+from plugreg.trust_policy import NO_RULES
+from plugreg_schemas.errors import NotAllowed
+from plugreg_schemas.names import Digest, VersionRange
 
 if TYPE_CHECKING:
     from plugreg.plugins_root import Facts, Pin, State
+    from plugreg.trust_policy import TrustPolicy
     from plugreg_schemas.history import History
 
 
@@ -32,6 +36,10 @@ class Options:
     prereleases: bool = False
     accept_signer: str = ""
     accept_registry: str = ""
+    allow_quarantined: str = ""
+    """Why a plugin in quarantine is to be installed all the same; empty: it is not."""
+    policy: TrustPolicy = NO_RULES
+    """Whom this machine trusts with which names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +85,24 @@ def check_pin(wish: Wish, registry: str, signer: str, history: History, options:
         if options.accept_registry != registry:
             raise other_registry(wish, registry)
     elif pin.head in history.digests:
+        _check_reassigned(wish, history, options)
         return
     if pin.signer != signer:
         if options.accept_signer != signer:
             raise _other_signer(wish, signer)
     elif pin.registry == registry:
-        raise IntegrityError(
-            "history_forked",
-            f"the history of `{wish.name}` lacks a statement that was in it before",
-            hint="the registry lost or hides a statement; do not install until its operator explains",
-        )
+        raise forked(wish.name)
+
+
+def _check_reassigned(wish: Wish, history: History, options: Options) -> None:
+    """Refuse a name that an administrator gave to others after the pinned statement."""
+    pinned = history.digests.index(Digest(wish.pin.head)) if wish.pin else 0
+    owners = [owner.words for owner in history.owners]
+    if all(place <= pinned for place in history.reassigned) or options.accept_signer in owners:
+        return
+    raise _refusal(
+        wish, owners[0], f"an administrator of its registry has given the name to `{'`, `'.join(owners)}`"
+    )
 
 
 def other_registry(wish: Wish, registry: str) -> NotAllowed:
@@ -102,11 +118,15 @@ def other_registry(wish: Wish, registry: str) -> NotAllowed:
 
 
 def _other_signer(wish: Wish, signer: str) -> NotAllowed:
+    return _refusal(wish, signer, f"this release is signed by `{signer}`")
+
+
+def _refusal(wish: Wish, signer: str, event: str) -> NotAllowed:
     pinned = wish.pin.signer if wish.pin else ""
     code = "signer_changed" if wish.installed else "data_belongs_to_other_signer"
     return NotAllowed(
         code,
-        f"{_belongings(wish)} belongs to the signer `{pinned}`, and this release is signed by `{signer}`",
+        f"{_belongings(wish)} belongs to the signer `{pinned}`, and {event}",
         hint=f"if you trust the new signer with it, add `--accept-signer {signer}`",
         details={"pinned": pinned, "offered": signer},
     )

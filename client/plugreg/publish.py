@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plugreg.check import check
-from plugreg.remote import no_progress
+from plugreg.own_files import read_small
+from plugreg.reader import no_progress
+from plugreg.timestamping import signed
 from plugreg_schemas import acceptance
-from plugreg_schemas.api import Receipt
+from plugreg_schemas.api import ONE_OWNER, Receipt
 from plugreg_schemas.documents import parse_json
 from plugreg_schemas.errors import (
     Boundary,
@@ -20,12 +22,14 @@ from plugreg_schemas.errors import (
     UsageError,
 )
 from plugreg_schemas.statement import publish_statement
+from plugreg_schemas.trust.provenance import check_provenance, read_provenance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from plugreg.check import Checked
-    from plugreg.remote import Progress, Remote
+    from plugreg.reader import Progress
+    from plugreg.remote import Remote
     from plugreg.signing import Signer
     from plugreg_schemas.bundle import Packed
     from plugreg_schemas.trust.envelope import Envelope
@@ -61,6 +65,10 @@ class Published:
     findings: tuple[Finding, ...]
     url: str
     already: bool
+    index: str = "published"
+    """`pending`: it is accepted for good, and the index does not show it yet."""
+    one_owner: bool = False
+    """Whether the plugin is new, and nobody but its publisher owns it."""
 
     def as_dict(self) -> dict[str, object]:
         """Return what `plugreg publish --json` prints."""
@@ -73,6 +81,7 @@ class Published:
             "findings": [finding.as_dict() for finding in self.findings],
             "url": self.url,
             "already": self.already,
+            "index": self.index,
         }
 
 
@@ -109,11 +118,13 @@ def publish(
     signer: Signer,
     *,
     accept_registry: str = "",
+    provenance: Envelope | None = None,
     progress: Progress = no_progress,
 ) -> Published:
-    """Sign a prepared plugin and publish it.
+    """Sign a prepared plugin and publish it, with its provenance where one is given.
 
     Raises:
+        IntegrityError: `provenance_mismatch`, and as `check_provenance`; nothing was sent.
         NotAllowed: `registry_not_accepted`, `not_owner`, ...
         Conflict: `version_exists`, `name_taken`, ...
     """
@@ -127,8 +138,13 @@ def publish(
         version=prepared.version,
         format=manifest.format,
     )
-    envelope = signer.sign(statement)
-    receipt = _send(remote, envelope, prepared.packed.content, signer.public_key, progress)
+    envelope = signed(signer, statement, remote.sigstore)
+    if provenance is not None:
+        check_provenance(
+            provenance, digest=prepared.packed.digest, signer=envelope.signer, sigstore=remote.sigstore
+        )
+    offer = _Offer(_value(envelope), signer.public_key, _value(provenance) if provenance else None)
+    receipt = _send(remote, offer, prepared.packed.content, progress)
     return Published(
         name=receipt.name,
         version=receipt.version,
@@ -138,15 +154,40 @@ def publish(
         findings=prepared.checked.findings,
         url=receipt.url,
         already=receipt.already,
+        index=receipt.index,
+        one_owner=any(finding.code == ONE_OWNER for finding in receipt.findings),
     )
 
 
-def _send(remote: Remote, envelope: Envelope, content: bytes, public_key: str, progress: Progress) -> Receipt:
-    statement = parse_json(envelope.content)
-    if not isinstance(statement, dict):
+def read_provenance_file(path: Path) -> Envelope:
+    """Read the provenance that a builder left in a file.
+
+    Raises:
+        OSError: it cannot be read.
+        TooLarge, InvalidInput, Unverifiable: as `read_provenance`, or a JSON fault.
+    """
+    return read_provenance(parse_json(read_small(path), path.name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What is said to a registry before the bundle is sent."""
+
+    statement: dict[str, Any]
+    public_key: str
+    provenance: dict[str, Any] | None
+
+
+def _value(envelope: Envelope) -> dict[str, Any]:
+    value = parse_json(envelope.content)
+    if not isinstance(value, dict):
         raise AssertionError("an envelope is a JSON object")  # noqa: TRY004 - it is ours, not the caller's
+    return value
+
+
+def _send(remote: Remote, offer: _Offer, content: bytes, progress: Progress) -> Receipt:
     for last in (*(False,) * (ROUNDS - 1), True):
-        answer = remote.begin_publish(statement, len(content), public_key)
+        answer = remote.begin_publish(offer.statement, len(content), offer.public_key, offer.provenance)
         if isinstance(answer, Receipt):
             return answer
         try:

@@ -1,6 +1,7 @@
 """Which registries are known, and which of them a command may use.
 
 <home>/registries.json    {"registries": [{"id", "url", "name", "insecure_http"}]}
+<home>/index/             what is kept of each one's index, and the root that is pinned (`index.folder`)
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from plugreg import trust_policy
 from plugreg.config import write_atomically
+from plugreg.histories import Histories
+from plugreg.index.folder import IndexFolder
+from plugreg.index.terms import Terms, silent
 from plugreg.own_files import WrongKindError, read_small
 from plugreg.plugins_root.locking import held
 from plugreg.trust_material import verifier
 from plugreg_schemas.errors import InvalidInput, NotAvailable, UsageError
 from plugreg_schemas.fields import Open, RegistryIdField, read_model
-from plugreg_schemas.names import quoted
+from plugreg_schemas.names import Digest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from plugreg.config import Config
+    from plugreg.network import Network
     from plugreg.remote import Remote
     from plugreg_schemas.errors import Finding
     from plugreg_schemas.trust.sigstore import SigstoreVerifier
@@ -40,16 +46,20 @@ class KnownRegistry(Open):
     name: str
     insecure_http: bool = False
 
-    def connect(self, sigstore: SigstoreVerifier | None = None) -> Remote:
-        """Return the registry, not contacted yet. `sigstore` judges certificates."""
+    def connect(
+        self, terms: Terms, sigstore: SigstoreVerifier | None = None, network: Network | None = None
+    ) -> Remote:
+        """Return the registry, not contacted yet. `sigstore` judges the certificates of signers."""
         from plugreg.remote import Remote
 
         return Remote(
             self.url,
+            terms,
             expected_id=self.id,
             name=self.name,
             insecure_http=self.insecure_http,
             sigstore=sigstore,
+            network=network,
         )
 
 
@@ -59,9 +69,13 @@ class _Registries(Open):
 
 @dataclass(frozen=True, slots=True)
 class Registries:
-    """The registries that were added, and the one that the settings choose."""
+    """The registries that were added, and the one that the settings choose.
+
+    `say` is told what a person should know of a registry, such as that its root was pinned.
+    """
 
     config: Config
+    say: Callable[[str], None] = silent
 
     def known(self) -> tuple[KnownRegistry, ...]:
         """Return the registries that were added.
@@ -97,13 +111,30 @@ class Registries:
         with held(self.config.home / LOCK, PATIENCE_S, lambda _: None):
             self.remember(decide(self.known()))
 
+    def forget(self, ids: Iterable[str]) -> None:
+        """Forget what was kept of registries, their pinned roots with it; what was seen revoked is kept.
+
+        Raises:
+            Temporary: `root_locked`.
+        """
+        for registry in ids:
+            folder = IndexFolder.of(self.config.home, registry)
+            if folder.path.exists():
+                with folder.lock(PATIENCE_S):
+                    folder.forget()
+
     def remotes(self) -> tuple[Remote, ...]:
         """Return the registries that this command may use: the chosen one, else all that were added.
 
         Raises:
             UsageError: `no_registry`, `registry_url_invalid`.
         """
-        known = self.known()
+        remotes = self._remotes(self.known())
+        for remote in remotes:
+            remote.histories = Histories(self.config.home / "histories")
+        return remotes
+
+    def _remotes(self, known: tuple[KnownRegistry, ...]) -> tuple[Remote, ...]:
         if self.config.registry:
             return (self._chosen(known),)
         if not known:
@@ -112,7 +143,8 @@ class Registries:
                 "no registry is known",
                 hint="add one: `plugreg registry add URL`, or give `--registry URL`",
             )
-        return tuple(entry.connect(verifier(self.config)) for entry in known)
+        network, sigstore, terms = self.network(), self.sigstore(), self.terms()
+        return tuple(entry.connect(terms, sigstore, network) for entry in known)
 
     def remote(self) -> Remote:
         """Return the one registry that this command must mean.
@@ -130,6 +162,28 @@ class Registries:
             )
         return remotes[0]
 
+    def network(self) -> Network:
+        """Return the way to registries that the settings say."""
+        from plugreg.network import Network
+
+        return Network(self.config.ca_file)
+
+    def sigstore(self) -> SigstoreVerifier | None:
+        """Return what judges certificates because the user chose it; None leaves it to each registry."""
+        return verifier(self.config) if self.config.trust_config else None
+
+    def terms(self, root_digest: str = "") -> Terms:
+        """Return how indexes may be read in this command; `root_digest` is what a registry is added by."""
+        return Terms(
+            home=self.config.home,
+            first_use=trust_policy.load(self.config).first_use,
+            offline=self.config.offline,
+            allow_old_index=self.config.allow_old_index,
+            accept_root=Digest(self.config.accept_root) if self.config.accept_root else "",
+            root_digest=root_digest,
+            say=self.say,
+        )
+
     def _chosen(self, known: tuple[KnownRegistry, ...]) -> Remote:
         from plugreg.remote import Remote
 
@@ -137,14 +191,20 @@ class Registries:
             if self.config.registry in {entry.name, entry.id} or self.config.registry.rstrip(
                 "/"
             ) == entry.url.rstrip("/"):
-                return entry.connect(verifier(self.config))
+                return entry.connect(self.terms(), self.sigstore(), self.network())
         if "://" not in self.config.registry:
             raise NotAvailable(
                 "registry_unknown",
                 f"no registry named {quoted(self.config.registry)} is known",
                 hint="`plugreg registry list` shows them",
             )
-        return Remote(self.config.registry, insecure_http=False, sigstore=verifier(self.config))
+        return Remote(
+            self.config.registry,
+            self.terms(),
+            insecure_http=False,
+            sigstore=self.sigstore(),
+            network=self.network(),
+        )
 
 
 def _unusable(path: Path, reason: str, findings: Sequence[Finding] = ()) -> InvalidInput:

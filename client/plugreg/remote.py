@@ -1,213 +1,65 @@
-"""One registry over HTTP, as few methods: read documents and bundles, publish, submit statements.
+"""One registry as those see it who publish: a `Reader` that also takes bundles and statements.
 
-Every request may be repeated and is, after passing faults (see `link`); uploads and downloads go on
-where they stopped. Errors of the registry come back as the same classes that it raised.
+Every request may be repeated and is, after passing faults (see `link`); uploads go on where they stopped.
+Errors of the registry come back as the same classes that it raised.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-import urllib3
 from pydantic import BaseModel
 
-from plugreg.link import LINK_CODES, PATIENT, TRANSIENT, Link, Patience, raise_for
-from plugreg_schemas.api import (
-    API_VERSION,
-    DISCOVERY_PATH,
-    Discovery,
-    PublishSession,
-    Receipt,
-    RegistryRef,
-    StatementReceipt,
-)
-from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits
+from plugreg.link import TRANSIENT, raise_for
+from plugreg.objects import offline
+from plugreg.reader import Reader, no_progress
+from plugreg_schemas.api import PublishSession, Receipt, StatementReceipt
 from plugreg_schemas.documents import canonical_json, parse_json
-from plugreg_schemas.errors import (
-    Gone,
-    IntegrityError,
-    InvalidInput,
-    NotAvailable,
-    Temporary,
-    TooLarge,
-    Unverifiable,
-)
-from plugreg_schemas.fields import check_model, read_model
-from plugreg_schemas.names import Digest, quoted
+from plugreg_schemas.errors import InvalidInput, NotAllowed, NotAvailable, PlugregError, Temporary
+from plugreg_schemas.fields import Open, check_model
+from plugreg_schemas.names import quoted
 
 if TYPE_CHECKING:
-    from plugreg_schemas.trust.sigstore import SigstoreVerifier
+    from collections.abc import Iterator, Mapping
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being moved, the bytes done and the bytes in all."""
+    import urllib3
+
+    from plugreg.link import Link
+    from plugreg.reader import Progress
 
 CHUNK: Final = 1 << 18
-CLIENT_LIMITS: Final = DEFAULT_LIMITS.scaled(4)
-"""What this client accepts at most, whatever a registry allows."""
+PENDING_S: Final = 60.0
+"""Seconds that a publish waits until readers can see it; it is accepted for good before."""
+FIRST_LOOK_S: Final = 0.2
+LONGEST_LOOK_S: Final = 2.0
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def no_progress(what: str, done: int, total: int) -> None:
-    """Report nothing."""
+class Shown(Open):
+    """What the address of a pending receipt shows."""
+
+    index: Literal["published", "pending"] = "published"
 
 
-class Remote:
-    """A registry reached by URL.
-
-    `expected_id` is the id known for this URL: another one stops every operation (`registry_changed`).
-    `sigstore` judges certificates; without it only keys are accepted.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        expected_id: str = "",
-        name: str = "",
-        insecure_http: bool = False,
-        patience: Patience = PATIENT,
-        sigstore: SigstoreVerifier | None = None,
-    ) -> None:
-        self._link = Link(url, insecure_http=insecure_http, patience=patience)
-        self.url = self._link.url
-        self._expected_id = expected_id
-        self._name = name
-        self.sigstore = sigstore
-
-    @cached_property
-    def discovery(self) -> Discovery:
-        """The registry's own description of itself.
-
-        Raises:
-            NotAvailable: `not_a_registry`, `registry_unreachable`, `tls_failed`, `api_version_unsupported`.
-            IntegrityError: `registry_changed`: another registry answers at this URL.
-        """
-        try:
-            found = read_model(
-                Discovery, self._get(DISCOVERY_PATH), code="discovery_invalid", file=DISCOVERY_PATH
-            )
-        except (NotAvailable, InvalidInput) as error:
-            if error.code in LINK_CODES:
-                raise
-            raise NotAvailable(
-                "not_a_registry",
-                f"there is no plugreg registry at {self.url}",
-                hint="is the address right?",
-                findings=error.findings,
-            ) from None
-        if API_VERSION not in found.api_versions:
-            raise NotAvailable(
-                "api_version_unsupported",
-                f"the registry at {self.url} does not speak version {API_VERSION} of the API",
-                hint="use a plugreg that is as new as the registry",
-            )
-        if self._expected_id and found.registry.id != self._expected_id:
-            raise IntegrityError(
-                "registry_changed",
-                f"the registry at {self.url} was `{self._expected_id}` and is now `{found.registry.id}`",
-                hint="if that is intended, run `plugreg registry remove` and `plugreg registry add` again",
-            )
-        return found
-
-    @property
-    def ref(self) -> RegistryRef:
-        """The registry's id, URL and name."""
-        said = self.discovery.registry
-        return RegistryRef(id=said.id, url=self.url, name=self._name or said.name)
-
-    @property
-    def limits(self) -> Limits:
-        """The smaller of the registry's limits and our own."""
-        return CLIENT_LIMITS.smaller(Limits(**self.discovery.limits.model_dump()))
-
-    def document(self, name: str) -> bytes:
-        """Return a plugin's document.
-
-        Raises:
-            NotAvailable: `plugin_not_found`.
-        """
-        path = self.discovery.urls.plugin.replace("{name}", quote(name, safe=""))
-        try:
-            return self._get(path)
-        except NotAvailable as error:
-            if error.code in LINK_CODES or isinstance(error, Gone):
-                raise
-            raise NotAvailable(
-                "plugin_not_found",
-                f"`{name}` is not in the registry {self.url}",
-                hint="look at the spelling of the name",
-            ) from None
-
-    def attestation(self, digest: Digest) -> bytes:
-        """Return a signed statement by its digest, unchecked.
-
-        Raises:
-            Unverifiable: `attestation_missing`.
-        """
-        path = self.discovery.urls.attestation.replace("{hex}", digest.hex)
-        try:
-            return self._get(path)
-        except NotAvailable as error:
-            if error.code in LINK_CODES:
-                raise
-            raise Unverifiable(
-                "attestation_missing", f"the registry does not have the signed statement `{digest}`"
-            ) from None
-
-    def download(self, digest: Digest, size: int, into: BinaryIO, progress: Progress = no_progress) -> None:
-        """Write a bundle into the empty file `into`, going on where a cut connection stopped.
-
-        Stops at the first piece beyond `size` bytes.
-
-        Raises:
-            TooLarge: `bundle_too_large`: `size` is over our own limit or the registry's.
-            IntegrityError: `digest_mismatch`: all bytes came and they are not the signed ones.
-            NotAvailable: `bundle_missing`.
-            Temporary: `download_incomplete`.
-        """
-        limit = self.limits.compressed
-        if size > limit:
-            raise TooLarge("bundle_too_large", f"the bundle has {size} bytes, at most {limit} are accepted")
-        path = self.discovery.urls.blob.replace("{hex}", digest.hex)
-        done = 0
-        hashed = hashlib.sha256()
-        for pause in self._link.patience.pauses():
-            for chunk in self._part(path, done, size):
-                done += len(chunk)
-                if done > size:
-                    raise IntegrityError(
-                        "digest_mismatch", f"the bundle is larger than the {size} bytes that were announced"
-                    )
-                hashed.update(chunk)
-                into.write(chunk)
-                progress("download", done, size)
-            if done == size:
-                break
-            if pause is None:
-                raise Temporary(
-                    "download_incomplete", f"got {done} of {size} bytes, then the connection ended"
-                )
-            time.sleep(pause)
-        if hashed.hexdigest() != digest.hex:
-            raise IntegrityError(
-                "digest_mismatch",
-                f"the bundle's digest is `sha256:{hashed.hexdigest()}`, signed is `{digest}`",
-                hint="the bytes were altered on the way or in the store; do not use them",
-            )
+class Remote(Reader):
+    """A registry to read from and to publish to; see `Reader`."""
 
     def begin_publish(
-        self, statement: Mapping[str, Any], size: int, public_key: str
+        self,
+        statement: Mapping[str, Any],
+        size: int,
+        public_key: str,
+        provenance: Mapping[str, Any] | None = None,
     ) -> PublishSession | Receipt:
         """Offer a signed statement; a `Receipt` means that exactly this is published already."""
         body = {"statement": statement, "size": size, "public_key": public_key}
+        if provenance is not None:
+            body["provenance"] = provenance
         status, answer = self._post(self.discovery.urls.publish, body)
-        kind: type[PublishSession | Receipt] = Receipt if status == 200 else PublishSession  # noqa: PLR2004
-        return _answer(kind, answer)
+        if status == 200:  # noqa: PLR2004 - it is there
+            return self.settled(_answer(Receipt, answer))
+        return _answer(PublishSession, answer)
 
     def upload(self, session: PublishSession, content: bytes, progress: Progress = no_progress) -> None:
         """Send the bundle to a session, going on from the offset that the registry has.
@@ -216,9 +68,9 @@ class Remote:
             Temporary: `upload_incomplete`.
         """
         offset = session.offset
-        if offset == len(content):
+        if offset == len(content) or (offset == 0 and self._put_directly(session, content, progress)):
             return
-        for pause in self._link.patience.pauses():
+        for pause in self._patience.pauses():
             offset = self._put(session.upload, content, offset, progress)
             if offset == len(content):
                 return
@@ -233,27 +85,78 @@ class Remote:
         )
 
     def commit(self, session: PublishSession) -> Receipt:
-        """Make an uploaded bundle a release."""
-        return _answer(Receipt, self._post(session.commit, None)[1])
+        """Make an uploaded bundle a release, and wait a while until readers can see it.
+
+        Where that takes too long, the receipt says `pending`: the release is accepted all the same.
+        """
+        receipt = self.settled(_answer(Receipt, self._post(session.commit, None)[1]))
+        self.refresh()
+        return receipt
+
+    def settled(self, receipt: Receipt) -> Receipt:
+        """Return a receipt that says `published`, or after `PENDING_S` seconds the newest one there is."""
+        end, pause = time.monotonic() + PENDING_S, FIRST_LOOK_S
+        while receipt.index == "pending" and time.monotonic() < end:
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_LOOK_S)
+            shown = _answer(Shown, self._parsed(self._way.whole("GET", receipt.url)[1]))
+            receipt = receipt.model_copy(update={"index": shown.index})
+        return receipt
 
     def submit(self, statement: Mapping[str, Any], public_key: str) -> StatementReceipt:
-        """Submit an owners, yank or status statement."""
+        """Submit an owners, yank or status statement. After it the index is read anew."""
         body = {"statement": statement, "public_key": public_key}
-        answer = self._post(self.discovery.urls.statements, body)[1]
+        try:
+            answer = self._post(self.discovery.urls.statements, body)[1]
+        finally:
+            self.refresh()
         return _answer(StatementReceipt, answer)
 
-    def _get(self, path: str) -> bytes:
-        return self._link.whole("GET", path)[1]
+    @property
+    def _way(self) -> Link:
+        """How the registry is told something.
+
+        Raises:
+            NotAllowed: `registry_read_only`.
+            NotAvailable: `offline`.
+        """
+        if self._link is None:
+            raise NotAllowed(
+                "registry_read_only",
+                f"{self.url} is a copy of a registry in a folder: it takes nothing",
+                hint="name the registry itself with `--registry URL`",
+            )
+        if self._terms.offline:
+            raise offline(f"the registry {self.url} is not asked")
+        return self._link
 
     def _post(self, path: str, body: object | None) -> tuple[int, object]:
         content = canonical_json(body) if body is not None else b""
-        status, answer = self._link.whole(
+        status, answer = self._way.whole(
             "POST", path, body=content, headers={"Content-Type": "application/json"}
         )
+        return status, self._parsed(answer)
+
+    def _parsed(self, answer: bytes) -> object:
         try:
-            return status, parse_json(answer, "answer")
+            return parse_json(answer, "answer")
         except InvalidInput:
             raise NotAvailable("not_a_registry", f"{self.url} did not answer as a registry does") from None
+
+    def _put_directly(self, session: PublishSession, content: bytes, progress: Progress) -> bool:
+        """Put a bundle into the registry's store, if that is offered; return whether it took it.
+
+        Whatever stands in the way of that, the registry itself takes the bundle as well.
+        """
+        if session.direct is None:
+            return False
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(len(content))}
+        try:
+            body = _reading(content, 0, progress)
+            with self._way.once("PUT", session.direct, body=body, headers=headers) as response:
+                return response.status == 200  # noqa: PLR2004
+        except PlugregError:
+            return False
 
     def _put(self, path: str, content: bytes, offset: int, progress: Progress) -> int:
         """Send from `offset` on; return how far the registry is, or `offset` where nothing was heard."""
@@ -263,7 +166,7 @@ class Remote:
             "Content-Length": str(len(content) - offset),
         }
         try:
-            response = self._link.once("PUT", path, body=_reading(content, offset, progress), headers=headers)
+            response = self._way.once("PUT", path, body=_reading(content, offset, progress), headers=headers)
             with response:
                 if response.status in TRANSIENT:
                     return offset
@@ -276,31 +179,8 @@ class Remote:
             return offset
 
     def _offset(self, path: str, size: int) -> int:
-        with self._link.request("HEAD", path) as response:
+        with self._way.request("HEAD", path) as response:
             return _upload_offset(response, size, missing=0)
-
-    def _part(self, path: str, done: int, size: int) -> Iterator[bytes]:
-        """Yield the bytes from `done` on until they end or the connection does."""
-        headers = {"Range": f"bytes={done}-{size - 1}"} if done else {}
-        try:
-            response = self._link.request("GET", path, headers=headers)
-        except NotAvailable as error:
-            if error.code in LINK_CODES or isinstance(error, Gone):
-                raise
-            raise NotAvailable(
-                "bundle_missing", f"the registry {self.url} does not have the bundle"
-            ) from None
-        skip = done if response.status != 206 or not _starts_at(response, done) else 0  # noqa: PLR2004
-        try:
-            for chunk in response.stream(CHUNK):
-                fresh = chunk[min(skip, len(chunk)) :]
-                skip -= len(chunk) - len(fresh)
-                if fresh:
-                    yield fresh
-        except (urllib3.exceptions.HTTPError, OSError):
-            return
-        finally:
-            response.close()
 
 
 def _answer(kind: type[_Model], value: object) -> _Model:
@@ -326,7 +206,3 @@ def _reading(content: bytes, offset: int, progress: Progress) -> Iterator[bytes]
     for start in range(offset, len(content), CHUNK):
         yield content[start : start + CHUNK]
         progress("upload", min(start + CHUNK, len(content)), len(content))
-
-
-def _starts_at(response: urllib3.BaseHTTPResponse, offset: int) -> bool:
-    return str(response.headers.get("Content-Range", "")).startswith(f"bytes {offset}-")

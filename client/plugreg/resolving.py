@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plugreg import revocations
+from plugreg.choosing import check_state
 from plugreg_schemas import bundle, formats
 from plugreg_schemas.alternatives import Offer
 from plugreg_schemas.errors import InvalidInput, NotAvailable, UsageError
@@ -37,6 +39,7 @@ def resolve_target(
 
     Raises:
         NotAvailable: `path_not_found`, `plugin_not_found`, `version_not_found`.
+        NotAllowed: `revoked`, `plugin_quarantined`. Gone: `plugin_removed`.
         InvalidInput: `plugin_invalid`, with why in its findings; `name_invalid`, `range_invalid`.
         IntegrityError: the plugin document contradicts what was signed.
     """
@@ -81,8 +84,12 @@ def _offer_of_registry(ref: Ref, remotes: Sequence[Remote], environ: Mapping[str
     from plugreg import info
 
     found = info.look_up(remotes, ref, environ)
-    best = ref.range.choose((v.version for v in found.document.versions), found.history.yanked)
+    check_state(found.history)
+    offered = (v.version for v in found.document.versions if v.version not in found.refused)
+    best = ref.range.choose(offered, found.history.yanked)
     entry = found.document.version(best.text) if best else None
+    if entry is None and found.revoked and found.entry.version in found.refused:
+        raise revocations.refusal(found.revoked, ref.name, found.entry.version)
     if entry is None:
         raise NotAvailable(
             "version_not_found",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from plugreg.environment import Launch
+    from plugreg_schemas.errors import NotAllowed
     from plugreg_schemas.manifest import Component, Manifest
     from plugreg_schemas.resolve import Outcome
     from plugreg_schemas.runtimes import Runtime
@@ -63,6 +64,13 @@ class Target:
     root: Path
     data: Path
     manifest: Manifest
+    refusal: NotAllowed | None = None
+    """Why none of its servers may be started, such as `revoked`."""
+
+    def check_allowed(self) -> None:
+        """Raise `refusal` if there is one."""
+        if self.refusal is not None:
+            raise self.refusal
 
 
 def plan(
@@ -129,6 +137,7 @@ def _not_run(outcome: Outcome) -> ResolutionError:
 def _planned(
     target: Target, component_id: str, runtime: Runtime | ResolutionError, terms: Terms
 ) -> JsonObject:
+    target.check_allowed()
     if isinstance(runtime, PlugregError):
         raise runtime
     if isinstance(runtime, McpHttp):
@@ -163,9 +172,11 @@ def list_tools(target: Target, server: str | None = None, *, terms: Terms | None
 
     Raises:
         NotAvailable: `server_unknown`.
+        NotAllowed: the target's `refusal`.
         PlugregError: no server worked: the error of the only one, or `servers_unavailable` with all of them
         in its details.
     """
+    target.check_allowed()
     components = [_component(target, server)] if server is not None else list(target.manifest.components)
     terms = terms or Terms()
     runtimes = chosen(target.manifest)
@@ -195,8 +206,10 @@ def call_tool(
 
     Raises:
         NotAvailable: `server_unknown`.
+        NotAllowed: the target's `refusal`.
         PlugregError: what `open_session` and `Session.call` raise.
     """
+    target.check_allowed()
     runtime = chosen(target.manifest)[_component(target, server).id]
 
     async def ask() -> JsonObject | PlugregError:

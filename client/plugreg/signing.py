@@ -52,6 +52,8 @@ class KeyFile:
 
     path: Path
     key: PrivateKey
+    timestamp: Callable[[bytes], bytes] | None = None
+    """What gets a timestamp for a signature; None where none is wanted."""
 
     @property
     def identity(self) -> KeySigner:
@@ -64,9 +66,11 @@ class KeyFile:
         return encode_base64(public_bytes(self.key.public_key()))
 
     def sign(self, statement: Statement) -> Envelope:
-        """See `Signer`."""
+        """See `Signer`. Raises what `timestamp` raises."""
         payload = statement.payload()
-        return Envelope.make(payload, sign(self.key, pre_authentication_encoding(payload)), self.identity)
+        signature = sign(self.key, pre_authentication_encoding(payload))
+        stamps = (self.timestamp(signature),) if self.timestamp else ()
+        return Envelope.make(payload, signature, self.identity, timestamps=stamps)
 
     def as_dict(self) -> dict[str, str]:
         """Return what `plugreg key show --json` prints."""

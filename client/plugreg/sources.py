@@ -9,11 +9,14 @@ from plugreg_schemas.errors import NotAllowed, NotAvailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
     from typing import BinaryIO
 
+    from plugreg.histories import Histories
     from plugreg.pinning import Options, Wish
     from plugreg_schemas.api import RegistryRef
     from plugreg_schemas.bundle import Limits
+    from plugreg_schemas.index import Admins, RevocationList
     from plugreg_schemas.names import Digest
     from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
@@ -36,6 +39,31 @@ class Registry(Protocol):
     @property
     def limits(self) -> Limits:
         """The limits on its bundles."""
+        ...
+
+    @property
+    def admins(self) -> Admins:
+        """Its administrators, as its trust target lists them."""
+        ...
+
+    @property
+    def revocations(self) -> RevocationList:
+        """What it withdraws, with everything that this machine ever saw there."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of it: a root that was pinned, an old index."""
+        ...
+
+    @property
+    def index_time(self) -> datetime | None:
+        """When its index was made; None where it is not signed."""
+        ...
+
+    @property
+    def histories(self) -> Histories | None:
+        """What this machine has seen of its plugins; None where nothing is kept."""
         ...
 
     def document(self, name: str) -> bytes:

@@ -3,28 +3,23 @@
     init      make a data folder: tables and the registry's id
     serve     serve it, after making it if need be
     migrate   bring its tables to this version
+    rotate    new keys for its signed index; admins and trust configuration anew
+    revoke    say that a bundle, a signer or a plugin is not to be used any more
 
 Errors go to standard error as `error:` and `hint:`; the exit code says what to do next.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
+import shlex
 import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plugreg_registry.settings import (
-    DEFAULT_DATA,
-    DEFAULT_HOST,
-    DEFAULT_PORT,
-    PREFIX,
-    check_exposure,
-    read_settings,
-    unknown_settings,
-)
-from plugreg_registry.version import installed_version
+from plugreg_registry.command_line import parse
+from plugreg_registry.settings import PREFIX, check_exposure, read_settings, unknown_settings
 from plugreg_schemas.errors import (
     IntegrityError,
     InvalidInput,
@@ -37,6 +32,7 @@ from plugreg_schemas.errors import (
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from plugreg_registry.settings import Settings
@@ -54,15 +50,13 @@ BACKLOG: Final = 2048
 KEEP_ALIVE_SECONDS: Final = 20
 SHUTDOWN_SECONDS: Final = 10
 """How long requests may go on after a SIGTERM."""
-MAX_WORKERS: Final = 64
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    arguments = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], None] = arguments.run
     try:
-        command(arguments)
+        arguments = parse(argv)
+        _COMMANDS[arguments.command](arguments)
     except PlugregError as error:
         return _complain(error)
     except ModuleNotFoundError as error:
@@ -70,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             UsageError(
                 "extra_missing",
                 f"the module `{error.name}` is not installed",
-                hint="a registry needs the extra: `pip install 'plugreg[registry]'`",
+                hint=f"install what is missing: `pip install 'plugreg[{_extras(error.name)}]'`",
             )
         )
     except KeyboardInterrupt:
@@ -78,19 +72,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _extras(module: str | None) -> str:
+    extra = {"psycopg": "postgres", "boto3": "s3"}.get(module or "")
+    return f"registry,{extra}" if extra else "registry"
+
+
 def _init(arguments: argparse.Namespace) -> None:
     from plugreg_registry.app import prepare  # noqa: PLC0415 - the server's imports take a while
 
     settings = _settings(arguments)
-    ref = prepare(settings, arguments.id)
-    _say(f"registry  {ref.id}", f"data      {settings.data}", "next      plugreg-registry serve")
+    made = prepare(settings, arguments.id)
+    data = f" --data {shlex.quote(arguments.data)}" if arguments.data else ""
+    _say(
+        f"registry  {made.ref.id}",
+        f"data      {settings.data}",
+        f"root      {made.root}",
+        f"next      plugreg-registry serve{data}",
+    )
 
 
 def _migrate(arguments: argparse.Namespace) -> None:
     from plugreg_registry.metadata.migrate import HEAD, migrate  # noqa: PLC0415 - as above
 
     settings = _settings(arguments)
-    if not settings.data.is_dir():
+    if isinstance(settings.database, Path) and not settings.data.is_dir():
         raise UsageError(
             "data_missing",
             f"there is no data folder `{settings.data}`",
@@ -98,6 +103,27 @@ def _migrate(arguments: argparse.Namespace) -> None:
         )
     done = migrate(settings.database)
     _say(f"database  {settings.database}", f"revision  {HEAD}{'' if done else ' already'}")
+
+
+def _rotate(arguments: argparse.Namespace) -> None:
+    from plugreg_registry.operating import default_roles, rotate  # noqa: PLC0415 - as above
+
+    roles = () if arguments.keep_keys else arguments.roles or default_roles()
+    _say(*rotate(_settings(arguments), roles, arguments.offline_keys))
+
+
+def _revoke(arguments: argparse.Namespace) -> None:
+    from plugreg_registry import operating  # noqa: PLC0415 - as above
+
+    settings = _settings(arguments)
+    kind, value, reason = arguments.kind, arguments.value, arguments.reason
+    if arguments.list:
+        _say(*operating.list_revocations(settings, as_json=arguments.json))
+    elif arguments.close:
+        _say(operating.close_revocation(settings, kind, value, reason=reason))
+    else:
+        times = {"before": arguments.before, "expires": arguments.expires}
+        _say(operating.revoke(settings, kind, value, level=arguments.level, reason=reason, **times))
 
 
 def _serve(arguments: argparse.Namespace) -> None:
@@ -108,10 +134,15 @@ def _serve(arguments: argparse.Namespace) -> None:
     from plugreg_registry.front import log_to_stderr  # noqa: PLC0415
 
     log_to_stderr()
-    ref = prepare(settings)
+    made = prepare(settings)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    _say(f"url       http://{shown}:{port}/", f"registry  {ref.id}", f"data      {settings.data}")
+    _say(
+        f"url       http://{shown}:{port}/",
+        f"registry  {made.ref.id}",
+        f"data      {settings.data}",
+        f"root      {made.root}",
+    )
     _run(settings, listening, arguments.workers)
 
 
@@ -194,67 +225,13 @@ def _complain(error: PlugregError) -> int:
     return next((EXIT[kind] for kind in type(error).__mro__ if kind in EXIT), 1)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="plugreg-registry",
-        description="Run a registry of agent plugins.",
-        epilog=f"Example: plugreg-registry serve --data ./data\nSettings: environment variables {PREFIX}*.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"plugreg-registry {installed_version()}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    init = _command(
-        commands, "init", _init, "make a data folder", "plugreg-registry init --data /srv/plugreg"
-    )
-    init.add_argument(
-        "--id", metavar="ORIGIN", help="an https origin as the registry's id; default a new urn:uuid"
-    )
-
-    serve = _command(
-        commands,
-        "serve",
-        _serve,
-        "serve a data folder, making it if need be",
-        "plugreg-registry serve --port 8470",
-    )
-    serve.add_argument("--host", default=DEFAULT_HOST, help=f"address to listen on (default {DEFAULT_HOST})")
-    serve.add_argument(
-        "--port", type=_port, default=DEFAULT_PORT, help=f"default {DEFAULT_PORT}; 0 takes a free one"
-    )
-    serve.add_argument("--workers", type=_workers, default=1, metavar="N", help="processes (default 1)")
-
-    _command(commands, "migrate", _migrate, "bring the tables to this version", "plugreg-registry migrate")
-    return parser
-
-
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    run: Callable[[argparse.Namespace], None],
-    summary: str,
-    example: str,
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=summary, description=summary, epilog=f"Example: {example}")
-    parser.add_argument(
-        "--data", metavar="DIR", help=f"data folder (default {PREFIX}DATA, else ./{DEFAULT_DATA})"
-    )
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _number(text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-        raise argparse.ArgumentTypeError(f"write a number from {least} to {most}, not `{text}`")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    return _number(text, 0, 65535)
-
-
-def _workers(text: str) -> int:
-    return _number(text, 1, MAX_WORKERS)
+_COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], None]]] = {
+    "init": _init,
+    "serve": _serve,
+    "migrate": _migrate,
+    "rotate": _rotate,
+    "revoke": _revoke,
+}
 
 
 if __name__ == "__main__":

@@ -20,28 +20,43 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from sqlalchemy import text
 
-from plugreg_registry.blobs.filesystem import FilesystemBlobs
 from plugreg_registry.blobs.folders import PRIVATE, PUBLIC, make_public, set_mode, store_faults
-from plugreg_registry.blobs.locks import FileLocks
-from plugreg_registry.blobs.spool import FolderSpool
+from plugreg_registry.blobs.locks import FileLocks, Presence
 from plugreg_registry.catalog import Catalog
+from plugreg_registry.ceremony import Trusted, root_ref
 from plugreg_registry.connections import affordable
 from plugreg_registry.front import LOG, Front, log_to_stderr
 from plugreg_registry.index import Index
-from plugreg_registry.lifecycle import JANITOR_SECONDS, Janitor
+from plugreg_registry.leftovers import Clearing
+from plugreg_registry.lifecycle import (
+    CATCH_UP_SECONDS,
+    JANITOR_SECONDS,
+    WARNING_SECONDS,
+    Janitor,
+    WarningLog,
+)
+from plugreg_registry.listing import LOOK_SECONDS, Lister
+from plugreg_registry.metadata.backlog import DatabaseBacklog
 from plugreg_registry.metadata.database import open_database, reading
 from plugreg_registry.metadata.identity import registry_id
 from plugreg_registry.metadata.journal import DatabaseJournal
+from plugreg_registry.metadata.lease import DatabaseLease
+from plugreg_registry.metadata.leftovers import DatabaseLeftovers
 from plugreg_registry.metadata.migrate import migrate
 from plugreg_registry.metadata.releases import DatabaseReleases
 from plugreg_registry.metadata.sessions import DatabaseSessions
 from plugreg_registry.publishing import Publishing
+from plugreg_registry.renewal import Renewal, Warnings
 from plugreg_registry.routes import Services, answer_problems, publish_routes, query_routes
 from plugreg_registry.settings import read_settings
-from plugreg_registry.static import ReadPlane
+from plugreg_registry.signed_files import SignedFiles
+from plugreg_registry.signers import Keys
+from plugreg_registry.stores import open_store, read_plane
 from plugreg_registry.tiers import changed_tiers, remember_tiers
+from plugreg_registry.trusted import TrustTarget
 from plugreg_registry.uploads import Uploads
 from plugreg_registry.version import installed_version
+from plugreg_registry.withdrawal import Withdrawal
 from plugreg_schemas.api import DISCOVERY_PATH, Discovery, LimitsDocument, RegistryRef, Trust
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import PlugregError, Temporary, UsageError
@@ -52,7 +67,11 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from plugreg_registry.ports import BlobStore
     from plugreg_registry.settings import Settings
+    from plugreg_registry.signed_files import RootFile
+    from plugreg_registry.stores import Store
+    from plugreg_schemas.names import Digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +79,46 @@ class Registry:
     """The services of one process."""
 
     ref: RegistryRef
-    blobs: FilesystemBlobs
+    blobs: BlobStore
     index: Index
     services: Services
     janitor: Janitor
+    chores: tuple[tuple[float, Callable[[], object]], ...]
+    """What is done unasked, at the start and then every so many seconds."""
+    trusted: Trusted
+    """What the settings say about trust."""
+    store: Store
     close: Callable[[], None]
 
 
-def prepare(settings: Settings, wanted_id: str | None = None) -> RegistryRef:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Who a registry is, and the digest of the newest root of its index."""
+
+    ref: RegistryRef
+    root: Digest
+
+
+def prepare(settings: Settings, wanted_id: str | None = None) -> Prepared:
     """Make the data folder one that can be served, and return who the registry is. It may be repeated.
 
     Raises:
-        UsageError: `registry_id_fixed`, `database_newer`, `data_unusable`.
-        Temporary, NoSpace: the folder or the database cannot be used.
+        UsageError: `registry_id_fixed`, `database_newer`, `data_unusable`; `s3_unusable`, `s3_refused`,
+        `s3_bucket_missing`, `s3_unsuited`. Temporary, NoSpace: the store or the database cannot be used.
     """
     _make_folders(settings)
     with FileLocks(settings.locks)("index", "prepare"):
         migrate(settings.database)
         registry = compose(settings, wanted_id)
         try:
-            document = discovery(settings, registry.ref).model_dump(mode="json", by_alias=True)
-            registry.blobs.put(DISCOVERY_PATH, io.BytesIO(canonical_json(document)))
+            registry.store.abilities()
             _show_tiers(settings, registry.index)
+            root = registry.index.found(registry.trusted)
+            document = discovery(settings, registry.ref, root).model_dump(mode="json", by_alias=True)
+            registry.blobs.put(DISCOVERY_PATH, io.BytesIO(canonical_json(document)))
         finally:
             registry.close()
-    return registry.ref
+    return Prepared(registry.ref, root.digest)
 
 
 def _make_folders(settings: Settings) -> None:
@@ -95,7 +129,8 @@ def _make_folders(settings: Settings) -> None:
                 set_mode(folder, PRIVATE)
             set_mode(settings.data, PUBLIC)  # a web server may pass through to the objects
             for kind in ("", "blobs/sha256", "attestations/sha256", "index/plugins"):
-                make_public(settings.objects / kind, settings.objects)
+                if settings.bucket is None:
+                    make_public(settings.objects / kind, settings.objects)
     except OSError as error:
         raise UsageError(
             "data_unusable",
@@ -109,35 +144,50 @@ def _show_tiers(settings: Settings, index: Index) -> None:
     changed = changed_tiers(settings.shown_tiers, settings.tiers)
     if not changed:
         return
-    for name in changed:
-        index.publish(name)
+    index.backlog.again(tuple(changed))
     with store_faults(settings.data):
         remember_tiers(settings.shown_tiers, settings.tiers)
 
 
-def discovery(settings: Settings, ref: RegistryRef) -> Discovery:
+def discovery(settings: Settings, ref: RegistryRef, root: RootFile) -> Discovery:
     """Return the discovery document."""
     return Discovery(
         registry=ref,
         limits=LimitsDocument(**asdict(settings.limits)),
-        trust=Trust(kinds=("key", "certificate")),
+        trust=Trust(kinds=("key", "certificate"), root=root_ref(root)),
         features=("yank", "owners"),
     )
 
 
 def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
     """Put the services over their adapters."""
-    engine = open_database(settings.database)
+    engine = open_database(settings.database, settings.database_connections)
     ref = RegistryRef(id=registry_id(engine, wanted_id), url=settings.public_url, name=settings.name)
     lock = FileLocks(settings.locks)
-    blobs = FilesystemBlobs(settings.objects)
+    store = open_store(settings)
+    blobs = store.blobs
     releases = DatabaseReleases(engine)
     journal = DatabaseJournal(engine)
-    uploads = Uploads(DatabaseSessions(engine), FolderSpool(settings.uploads), _now, settings.sessions)
-    index = Index(releases, journal, blobs, lock, settings.tiers)
+    uploads = Uploads(DatabaseSessions(engine), store.spool, _now, settings.sessions)
+    presence = Presence(settings.locks)
+    files = SignedFiles(blobs, Keys(settings.keys))
+    index = Index(
+        releases=releases,
+        backlog=DatabaseBacklog(engine),
+        journal=journal,
+        blobs=blobs,
+        leftovers=DatabaseLeftovers(engine),
+        lease=DatabaseLease(engine, presence.name, presence.may_live),
+        files=files,
+        renewal=Renewal(files),
+        withdrawal=Withdrawal(releases, blobs, lock),
+        tiers=settings.tiers,
+        now=_now,
+    )
     publishing = Publishing(
         registry=ref,
         admission=settings.admission,
+        trusted=TrustTarget(files),
         limits=settings.limits,
         tiers=settings.tiers,
         releases=releases,
@@ -149,6 +199,7 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         now=_now,
         secret=lambda: secrets.token_hex(32),
         sigstore=_sigstore(settings),
+        direct=store.direct if settings.transfers.direct_uploads else None,
     )
 
     def check() -> None:
@@ -157,9 +208,30 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         if not blobs.has(DISCOVERY_PATH):
             raise Temporary("store_unavailable", "the store of objects does not have the discovery document")
 
-    services = Services(publishing, uploads, Catalog(releases, settings.tiers), check, _warnings(settings))
-    janitor = Janitor(uploads.sessions, uploads.spool, index, blobs.sweep, _now)
-    return Registry(ref, blobs, index, services, janitor, engine.dispose)
+    def close() -> None:
+        presence.leave()
+        engine.dispose()
+        store.close()
+
+    trusted = Trusted(ref.id, settings.admins, settings.trust_config)
+    warnings = Warnings(files, trusted)
+    services = Services(
+        publishing,
+        uploads,
+        Catalog(releases, settings.tiers, index),
+        check,
+        lambda: (*_warnings(settings), *warnings.now(_now())),
+        store.abilities,
+    )
+    janitor = Janitor(uploads.sessions, uploads.spool, index, store.sweep, _now)
+    chores: tuple[tuple[float, Callable[[], object]], ...] = (
+        (JANITOR_SECONDS, janitor.round),
+        (CATCH_UP_SECONDS, index.drain),
+        (LOOK_SECONDS, Lister(index).round),
+        (JANITOR_SECONDS, Clearing(index).round),
+        (WARNING_SECONDS, WarningLog(services.warnings, LOG).say),
+    )
+    return Registry(ref, blobs, index, services, janitor, chores, trusted, store, close)
 
 
 def _sigstore(settings: Settings) -> SigstoreVerifier:
@@ -174,12 +246,14 @@ def application(settings: Settings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(registry.janitor.round)
-        rounds = asyncio.create_task(_keep_house(registry.janitor))
+        for _, chore in registry.chores:
+            await _try(chore)
+        running = [asyncio.create_task(_repeat(seconds, chore)) for seconds, chore in registry.chores]
         gc.collect()
         gc.freeze()  # what is here by now stays; collecting it again and again would slow every request
         yield
-        rounds.cancel()
+        for task in running:
+            task.cancel()
         registry.close()
 
     api = FastAPI(
@@ -193,8 +267,7 @@ def application(settings: Settings) -> ASGIApp:
     api.include_router(publish_routes(registry.services))
     api.include_router(query_routes(registry.services))
     answer_problems(api)
-    read_plane = ReadPlane(settings.objects, settings.index_max_age)
-    return Front(read_plane, api, affordable(settings.connections))
+    return Front(read_plane(settings, registry.store), api, affordable(settings.connections))
 
 
 def create() -> ASGIApp:
@@ -203,13 +276,18 @@ def create() -> ASGIApp:
     return application(read_settings(os.environ))
 
 
-async def _keep_house(janitor: Janitor) -> None:
+async def _repeat(seconds: float, chore: Callable[[], object]) -> None:
     while True:
-        await asyncio.sleep(JANITOR_SECONDS)
-        try:
-            await asyncio.to_thread(janitor.round)
-        except PlugregError as error:
-            LOG.warning("the janitor will try again: %s", error)
+        await asyncio.sleep(seconds)
+        await _try(chore)
+
+
+async def _try(chore: Callable[[], object]) -> None:
+    """Do a chore. What cannot be done now is said, and readers are served all the same."""
+    try:
+        await asyncio.to_thread(chore)
+    except PlugregError as error:
+        LOG.warning("this will be tried again: %s", error)
 
 
 def _now() -> datetime:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plugreg_registry.index import document_version, plain_document
+from plugreg_registry.documents import document_version, plain_document
 from plugreg_schemas.alternatives import Offer
-from plugreg_schemas.errors import Gone, NotAvailable
+from plugreg_schemas.errors import Gone, NotAllowed, NotAvailable
 from plugreg_schemas.names import PluginName, Version
 from plugreg_schemas.resolve import resolve
 
 if TYPE_CHECKING:
+    from plugreg_registry.index import Index
     from plugreg_registry.ports import Releases
     from plugreg_registry.questions import Question
     from plugreg_registry.records import PluginRecord, StoredRelease
@@ -26,6 +27,7 @@ class Catalog:
 
     releases: Releases
     tiers: TierPolicy
+    index: Index
 
     def plugin(self, name: str) -> dict[str, Any]:
         """Return a plugin's document.
@@ -40,24 +42,34 @@ class Catalog:
     def version(self, name: str, version: str) -> dict[str, Any]:
         """Return one version with the plugin's name and status; `yanked` says if it is withdrawn.
 
+        `index` says whether readers see it already: `published` or `pending`.
+
         Raises:
             InvalidInput: `version_invalid`; and as `plugin`.
             NotAvailable: `version_not_found`.
         """
-        document, wanted = self.plugin(name), str(Version(version))
+        record, wanted = self._record(name), str(Version(version))
+        document = plain_document(record, self.tiers)
         entry = next((entry for entry in document["versions"] if entry["version"] == wanted), None)
         if entry is None:
             raise NotAvailable("version_not_found", f"there is no `{name} {version}` here")
         signer = document["signers"][entry["signer"]]["signer"]
-        return {**entry, "name": document["name"], "signer": signer, "status": document["status"]}
+        shown = "published" if self.index.lists(record, wanted) else "pending"
+        more = {"name": record.name, "signer": signer, "status": document["status"], "index": shown}
+        return {**entry, **more}
 
     def resolve(self, question: Question) -> Resolution:
         """Return what a host does with the best version in a range.
 
         Raises:
             NotAvailable: `plugin_not_found`, `version_not_found`. Gone: `plugin_removed`.
+            NotAllowed: `plugin_quarantined`: nobody is to begin with it.
         """
         record = self._record(question.plugin)
+        if record.history.state == "quarantined":
+            raise NotAllowed(
+                "plugin_quarantined", f"`{record.name}` is in quarantine: {record.history.reason}"
+            )
         release = _best(record, question.range)
         tier = self.tiers.tier_of(record.name, release.facts.tier)
         offer = Offer.of_document(record.name, document_version(release, tier))

@@ -1,188 +1,274 @@
-"""The index: one document per plugin, written after the commit point, readable without this process.
+"""The publisher of the index: from records to documents that a reader can verify, many at a time.
 
-    record > document > `index/plugins/<name>.json` > the record is marked as indexed
+    record waits > lease > documents under their hashes > changed bins > snapshot > timestamp: VISIBLE
+                 > documents by name > the record is marked as shown > lease given back
 
-The writer of a name holds its lock while it reads the record and writes the document, so an older document
-never replaces a newer one, whatever number of processes serve. A crash before the mark is healed by `drain`,
-which runs at start, with the janitor, and where a publish is repeated. The documents are unsigned today:
-what they claim is proved by the signed statements they list. A signed index is written here, after the
-documents, by one process at a time.
+A publish waits until the index shows it. Whoever gets the lease takes the work of all along, up to 500
+plugins at a time; one thread of a process tries, the others wait for it. Nothing is kept in memory but what
+was verified: each group begins at timestamp.json. A crash anywhere leaves records that wait, and the next
+group goes through all steps again. The store, not the lease, sees to it that the index is never taken back.
 """
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from plugreg_registry.ports import document_key
-from plugreg_registry.records import AuditEntry
-from plugreg_schemas.api import DocumentSigner, DocumentStatus, DocumentVersion, PluginDocument
+from tuf.api.metadata import Delegations, SuccinctRoles, Targets
+
+from plugreg_registry import ceremony
+from plugreg_registry.documents import audit_entries, plain_document
+from plugreg_registry.signed_files import at_once
+from plugreg_schemas.api import PluginDocument
 from plugreg_schemas.documents import canonical_json
-from plugreg_schemas.names import Version
-from plugreg_schemas.statement import Yank
-from plugreg_schemas.trust.envelope import encode_base64
+from plugreg_schemas.errors import Conflict, NotAvailable, Temporary
+from plugreg_schemas.fields import read_model
+from plugreg_schemas.index import INDEX_ROLE, bin_bits, plugin_target, target_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from plugreg_registry.ports import BlobStore, Journal, Lock, Releases
-    from plugreg_registry.records import PluginRecord, StoredRelease
-    from plugreg_schemas.history import AnySigner
-    from plugreg_schemas.manifest import Tier
+    from securesystemslib.signer import Signer
+    from tuf.api.metadata import TargetFile
+
+    from plugreg_registry.ceremony import Trusted
+    from plugreg_registry.ports import Backlog, BlobStore, Journal, Lease, Leftovers, Releases
+    from plugreg_registry.records import PluginRecord
+    from plugreg_registry.renewal import Renewal
+    from plugreg_registry.signed_files import Draft, RootFile, SignedFiles
+    from plugreg_registry.withdrawal import Withdrawal
     from plugreg_schemas.tiers import TierPolicy
 
-SPARSE: Final = frozenset(
-    {"alternatives", "core_version", "capability_kind", "platforms", "requires", "reason"}
-)
-"""Members of a version and of a component that are left out where they are empty."""
+GROUP: Final = 500
+"""Plugins that one group takes along."""
+WAIT_SECONDS: Final = 10.0
+"""How long an answer waits for the index."""
+POLL_SECONDS: Final = 0.015
+"""Between two looks whether another process is done."""
+PATIENCE_SECONDS: Final = 60.0
+"""How long an operator's command waits for the lease: longer than a lease lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Writes the plugin documents."""
+    """Writes the index."""
 
     releases: Releases
+    backlog: Backlog
     journal: Journal
     blobs: BlobStore
-    lock: Lock
+    leftovers: Leftovers
+    lease: Lease
+    files: SignedFiles
+    renewal: Renewal
+    withdrawal: Withdrawal
     tiers: TierPolicy
+    now: Callable[[], datetime]
+    wait: float = WAIT_SECONDS
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
-    def publish(self, name: str) -> None:
-        """Write the newest document of a plugin: after this every reader sees it."""
-        with self.lock("index", name):
-            record = self.releases.find(name)
-            if record is None:
-                return
-            self.blobs.put(document_key(name), io.BytesIO(canonical_json(plain_document(record, self.tiers))))
-            self.releases.mark_indexed(name, record.revision)
+    def show(self, name: str, revision: int) -> bool:
+        """Wait until every reader sees this revision of a plugin, or a newer one; return whether they do.
+
+        Raises:
+            Temporary: `index_key_missing`, `index_unusable`, ... NoSpace: `disk_full`.
+        """
+        end = time.monotonic() + self.wait
+        while not self.backlog.shows(name, revision):
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            if self._turn.acquire(timeout=left):
+                try:
+                    if not self.backlog.shows(name, revision) and not self._try_group():
+                        time.sleep(POLL_SECONDS)
+                finally:
+                    self._turn.release()
+        return True
+
+    def lists(self, record: PluginRecord, version: str) -> bool:
+        """Whether readers see a version of a plugin."""
+        if self.backlog.shows(record.name, record.revision):
+            return True
+        content = self._read(target_key(plugin_target(record.name)))
+        if content is None:
+            return False
+        document = read_model(PluginDocument, content, code="document_invalid")
+        return document.version(version) is not None
 
     def drain(self) -> None:
-        """Finish what a crash left between the commit point and the index."""
-        for name in self.releases.unindexed():
-            record = self.releases.find(name)
-            if record is not None:
-                self.journal.record(tuple(audit_entries(record)))
-                self.publish(name)
+        """Show what waits, unless another process is at it. Raises as `show`."""
+        with self._turn:
+            while self.backlog.waiting(1) and self._try_group():
+                pass
 
+    def renew(self) -> None:
+        """Sign again what comes near its end, unless another process is at it. Raises as `show`."""
+        with self._turn:
+            token = self.lease.take()
+            if token is not None:
+                try:
+                    self._renew()
+                finally:
+                    self.lease.release(token)
 
-def plain_document(record: PluginRecord, tiers: TierPolicy) -> dict[str, Any]:
-    """Return the document of a plugin as it travels: its record and the operator's policy, nothing else."""
-    history = record.history
-    signers = _Signers()
-    for statement in record.statements:
-        signers.number(statement.signed().signer, statement.public_key)
-    releases = sorted(record.releases, key=lambda release: Version(release.version))
-    versions = [
-        {
-            **plain_version(release, tiers.tier_of(record.name, release.facts.tier)),
-            "signer": signers.number(release.signer, release.public_key),
-            **_withdrawn(release.version, history.yanked),
-        }
-        for release in releases
-    ]
-    newest = _newest(releases, history.yanked)
-    since = record.statements[-1].accepted_at if history.state != "active" else None
-    document = PluginDocument(
-        name=record.name,
-        description=newest.facts.description,
-        status=DocumentStatus(
-            state=history.state, reason=history.reason, since=since, replacement=history.replacement
-        ),
-        history=tuple(map(str, history.digests)),
-        owners=history.owners,
-        signers=tuple(signers.rows()),
-        versions=(),
-        skills=newest.facts.skills,
-    )
-    return {**document.model_dump(mode="json", by_alias=True, exclude_none=True), "versions": versions}
+    def found(self, trusted: Trusted) -> RootFile:
+        """Make the index if there is none, bring it to what the records say, and return its root.
 
+        Raises:
+            Temporary: `index_busy`; and as `ceremony.found` and `show`.
+        """
+        if not self.files.exists():
+            with self.alone():
+                if not self.files.exists():
+                    self.backlog.again()
+                    ceremony.found(self.files, trusted, self.backlog.plugins(), self.now())
+            self.drain()
+        state = self.files.state()
+        self.files.copy_targets(state)
+        return state.root
 
-def _withdrawn(version: str, yanked: Mapping[str, str]) -> dict[str, Any]:
-    return {"yanked": True, "reason": yanked[version]} if version in yanked else {"yanked": False}
+    @contextmanager
+    def alone(self) -> Iterator[Callable[[], None]]:
+        """Be the only one who writes the index, after the one who does now. Not to be entered twice.
 
+        The value is called before each part of work that may take longer than a lease: it prolongs the lease.
 
-def plain_version(release: StoredRelease, tier: Tier | None) -> dict[str, Any]:
-    """Return the entry of one release as it travels: what says nothing is left out, a thousand times.
+        Raises:
+            Temporary: `index_busy`.
+        """
+        with self._turn:
+            end = time.monotonic() + PATIENCE_SECONDS
+            while (token := self.lease.take()) is None:
+                if time.monotonic() > end:
+                    raise _busy()
+                time.sleep(POLL_SECONDS)
 
-    A release never changes, so what is shown of it is made once.
-    """
-    if not release.shown:
-        entry = document_version(release, None).model_dump(mode="json", by_alias=True, exclude_none=True)
-        for part in (entry, *entry["components"]):
-            for key in [key for key in SPARSE & part.keys() if not part[key]]:
-                del part[key]
-        release.shown.append(entry)
-    return {**release.shown[0], "tier": tier} if tier else release.shown[0]
+            def prolong() -> None:
+                nonlocal token
+                newer = self.lease.take()
+                if newer is None:
+                    raise _busy()
+                token = newer
 
+            try:
+                yield prolong
+            finally:
+                self.lease.release(token)
 
-def document_version(release: StoredRelease, tier: Tier | None) -> DocumentVersion:
-    """Return the entry of one release. Its signer, and whether it is yanked, are known to the document."""
-    facts = release.facts
-    return DocumentVersion(
-        version=release.version,
-        digest=release.digest,
-        size=release.size,
-        published_at=release.published_at,
-        format=release.format,
-        signer=0,
-        attestations=(release.attestation,),
-        components=facts.components,
-        launchers=facts.launchers,
-        tier=tier,
-        core_version=facts.core_version,
-        capability_kind=facts.capability_kind,
-        platforms=facts.platforms,
-        requires=facts.requires,
-        counts=facts.counts,
-    )
+    def publish(
+        self,
+        draft: Draft,
+        snapshot_signers: Sequence[Signer] = (),
+        timestamp_signers: Sequence[Signer] = (),
+    ) -> None:
+        """Show a draft, by whoever holds the lease, and remember what it takes the place of.
 
+        Raises as `Draft.publish`.
+        """
+        self.leftovers.add(draft.leaving, draft.now)
+        draft.publish(snapshot_signers, timestamp_signers)
 
-def audit_entries(record: PluginRecord, only: str | None = None) -> Iterator[AuditEntry]:
-    """Yield the audit entries of what was accepted for a plugin, or of one statement, by its digest."""
-    for release in record.releases:
-        if only not in {None, release.attestation}:
-            continue
-        yield AuditEntry(
-            release.attestation,
-            release.published_at,
-            "publish",
-            record.name,
-            release.version,
-            release.signer.words,
+    def _try_group(self) -> bool:
+        """Show one group if the lease is free; return whether something was done."""
+        token = self.lease.take()
+        if token is None:
+            return False
+        try:
+            self._show_group(self.backlog.waiting(GROUP))
+        except Conflict:
+            return False  # the lease was over, and its next holder was faster: what waits is looked at again
+        finally:
+            self.lease.release(token)
+        return True
+
+    def _show_group(self, names: Sequence[str]) -> None:
+        records = [record for name in names if (record := self.releases.find(name)) is not None]
+        if not records:
+            return
+        self.journal.record(
+            sorted((e for record in records for e in audit_entries(record)), key=lambda entry: entry.at)
         )
-    for statement in record.statements[1:]:
-        if only not in {None, statement.digest}:
-            continue
-        signed = statement.signed()
-        said = signed.statement.predicate
-        version = said.version if isinstance(said, Yank) else ""
-        kind = signed.statement.kind
-        yield AuditEntry(
-            statement.digest, statement.accepted_at, kind, record.name, version, signed.signer.words
-        )
+        documents = {plugin_target(r.name): canonical_json(plain_document(r, self.tiers)) for r in records}
+        seen = {path: self._read(target_key(path)) for path in documents}
+        draft = self.files.next(self.files.state(), self.now())
+        self._list(draft, draft.put_targets(documents))
+        if draft.changed:
+            self.publish(draft)
+        for record in records:
+            self.withdrawal.enforce(record)
+        self._copy({path: content for path, content in documents.items() if content != seen[path]}, seen)
+        self.backlog.mark({record.name: record.revision for record in records})
+
+    def _list(self, draft: Draft, changed: Mapping[str, TargetFile]) -> None:
+        """Write the bins that list these targets; all bins anew if the plugins are too many for them."""
+        bins = draft.state.bins
+        bits = bin_bits(self.backlog.plugins())
+        if bits > bins.bit_length:
+            self._spread(draft, changed, bits)
+            return
+        written = {}
+        for name, targets in _by_bin(bins, changed).items():
+            before = self.files.bin(draft.state, name).targets
+            if any(before.get(path) != target for path, target in targets.items()):
+                for path, target in targets.items():
+                    draft.replace(before.get(path), target)
+                written[name] = Targets(targets={**before, **targets})
+        draft.write_all(written)
+
+    def _spread(self, draft: Draft, changed: Mapping[str, TargetFile], bits: int) -> None:
+        """Write all bins anew, more of them than before. The old names stay in the snapshot."""
+        state = draft.state
+        every: dict[str, TargetFile] = {}
+        for name in state.bins.get_roles():
+            every |= self.files.bin(state, name).targets
+        for path, target in changed.items():
+            draft.replace(every.get(path), target)
+        bins = SuccinctRoles(state.bins.keyids, state.bins.threshold, bits, state.bins.name_prefix)
+        spread = _by_bin(bins, {**every, **changed})
+        draft.write_all({name: Targets(targets=spread.get(name, {})) for name in bins.get_roles()})
+        keys = {keyid: state.index.get_key(keyid) for keyid in bins.keyids}
+        index = Targets(targets=state.index.targets, delegations=Delegations(keys, None, bins))
+        draft.write(INDEX_ROLE, index)
+
+    def _copy(self, documents: Mapping[str, bytes], seen: Mapping[str, bytes | None]) -> None:
+        """Put documents by name in the place of those that were seen there."""
+
+        def put(path: str) -> None:
+            self.blobs.put(target_key(path), io.BytesIO(documents[path]), seen[path])
+
+        at_once(put, documents)
+
+    def _renew(self) -> None:
+        state, now = self.files.state(), self.now()
+        if self.renewal.renew_root(state, now):
+            state = self.files.state()
+        ceremony.announce_root(self.blobs, state.root)
+        draft = self.files.next(state, now)
+        self.renewal.renew(draft)
+        if draft.changed or self.renewal.stale(state, now):
+            self.publish(draft)
+        self.files.copy_targets(state)
+
+    def _read(self, key: str) -> bytes | None:
+        try:
+            with self.blobs.open(key) as file:
+                return file.read()
+        except NotAvailable:
+            return None
 
 
-def _newest(ordered: Sequence[StoredRelease], yanked: Mapping[str, str]) -> StoredRelease:
-    """Return the release that speaks for the plugin: the newest that is no prerelease nor yanked, if any."""
-    return max(
-        reversed(ordered), key=lambda r: (r.version not in yanked, not Version(r.version).is_prerelease)
-    )
+def _busy() -> Temporary:
+    return Temporary("index_busy", "another process publishes the index", hint="try again in a minute")
 
 
-class _Signers:
-    """The table of signers: each identity once, in the order of first use."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, DocumentSigner] = {}
-        self._places: dict[str, int] = {}
-
-    def number(self, signer: AnySigner, public_key: bytes) -> int:
-        place = self._places.setdefault(signer.words, len(self._places))
-        self._rows.setdefault(
-            signer.words, DocumentSigner(signer=signer, public_key=encode_base64(public_key) or None)
-        )
-        return place
-
-    def rows(self) -> Iterable[DocumentSigner]:
-        return self._rows.values()
+def _by_bin(bins: SuccinctRoles, targets: Mapping[str, TargetFile]) -> dict[str, dict[str, TargetFile]]:
+    found: dict[str, dict[str, TargetFile]] = {}
+    for path, target in targets.items():
+        found.setdefault(bins.get_role_for_target(path), {})[path] = target
+    return found

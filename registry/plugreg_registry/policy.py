@@ -1,7 +1,7 @@
 """Who may do what here. Pure: a record and a verified statement in, the next record or a refusal out.
 
 `admit` is asked at the door, before a byte is taken; `with_release` and `with_statement` are asked in the
-transaction that stores, where the record cannot change any more.
+transaction that stores, where the record cannot change any more. Both judge by the registry's own clock.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 
 from plugreg_registry.records import PluginRecord, StoredStatement
 from plugreg_schemas import formats
+from plugreg_schemas.api import ONE_OWNER, ProblemItem
 from plugreg_schemas.errors import Conflict, NotAllowed, NotAvailable
 from plugreg_schemas.fields import format_time
 from plugreg_schemas.history import append
 from plugreg_schemas.names import quoted
 from plugreg_schemas.statement import Publish, Yank
-from plugreg_schemas.trust.policy import check_claim, check_publish
+from plugreg_schemas.trust.policy import check_claim, check_conditions, check_publish
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from plugreg_registry.records import StoredRelease
+    from plugreg_schemas.history import History
+    from plugreg_schemas.index import Admins
     from plugreg_schemas.statement import Owners, Status
+    from plugreg_schemas.trust.identity import AnySigner
     from plugreg_schemas.trust.policy import Admission
     from plugreg_schemas.trust.verify import Signed
 
@@ -37,17 +41,32 @@ class Arrival:
     claims: bool = False
 
 
-def admit(record: PluginRecord | None, arrival: Arrival, admission: Admission) -> None:
-    """Decide whether a publish may go on.
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is in force when something is decided: who may claim a name, who administers, what time it is."""
+
+    admission: Admission
+    admins: Admins
+    now: datetime
+
+    def is_admin(self, signer: AnySigner) -> bool:
+        """Whether `signer` is an administrator now."""
+        return self.admins.include(signer, self.now)
+
+
+def admit(record: PluginRecord | None, arrival: Arrival, rules: Rules) -> None:
+    """Decide whether a publish may go on. An administrator may claim any free name.
 
     Raises:
         NotAllowed: `not_admitted`, `name_held`, `not_owner`, `plugin_quarantined`.
+        IntegrityError: `key_outside_validity`, `ref_not_allowed`: the owner may not sign now, or from there.
         Gone: `plugin_removed`.
         Conflict: `name_taken`: a stranger came first; `version_exists`, `version_differs_in_build`.
     """
     said, signer = arrival.said, arrival.signed.signer
     if record is None:
-        check_claim(admission, said.plugin, signer)
+        if not rules.is_admin(signer):
+            check_claim(rules.admission, said.plugin, signer)
         return
     contended = arrival.claims or record.release(said.version) is not None
     if contended and record.history.state != "removed" and not record.history.owned_by(signer):
@@ -55,6 +74,7 @@ def admit(record: PluginRecord | None, arrival: Arrival, admission: Admission) -
     check_publish(
         said, signer, record.history, record.standing(said.version), arrival.signed.statement.digest
     )
+    _check_conditions(record.history, arrival.signed, rules.now)
 
 
 def published(record: PluginRecord | None, arrival: Arrival) -> StoredRelease | None:
@@ -65,13 +85,13 @@ def published(record: PluginRecord | None, arrival: Arrival) -> StoredRelease | 
 
 
 def with_release(
-    record: PluginRecord | None, arrival: Arrival, release: StoredRelease, admission: Admission
+    record: PluginRecord | None, arrival: Arrival, release: StoredRelease, rules: Rules
 ) -> PluginRecord:
     """Return the record with a release more; the record itself if it is in there.
 
     Raises as `admit` and `check_kind`.
     """
-    admit(record, arrival, admission)
+    admit(record, arrival, rules)
     if record is None:
         first = StoredStatement(
             arrival.signed.digest, arrival.envelope, arrival.signed.public_key, release.published_at
@@ -81,6 +101,14 @@ def with_release(
         return record
     check_kind(record, release)
     return replace(record, releases=(*record.releases, release))
+
+
+def advice(record: PluginRecord) -> tuple[ProblemItem, ...]:
+    """Return what the publisher of a plugin's first version should know."""
+    if len(record.releases) > 1 or len(record.history.owners) > 1:
+        return ()
+    message = f"`{record.name}` has one owner: who loses that key or account loses the name with it"
+    return (ProblemItem(code=ONE_OWNER, severity="note", boundary="registry", message=message),)
 
 
 def check_kind(record: PluginRecord | None, release: StoredRelease) -> None:
@@ -96,7 +124,7 @@ def check_kind(record: PluginRecord | None, release: StoredRelease) -> None:
 
 
 def with_statement(
-    record: PluginRecord | None, signed: Signed, said: Owners | Yank | Status, envelope: bytes, now: datetime
+    record: PluginRecord | None, signed: Signed, said: Owners | Yank | Status, envelope: bytes, rules: Rules
 ) -> PluginRecord:
     """Return the record with a statement more; the record itself if it is in there.
 
@@ -104,6 +132,7 @@ def with_statement(
         NotAvailable: `plugin_not_found`, `version_not_found`.
         Conflict: `history_moved`: another statement came first; `details` has the present head.
         NotAllowed: `not_owner`, `last_owner`, `admin_only`.
+        IntegrityError: `key_outside_validity`, `ref_not_allowed`: the owner may not sign now, or from there.
         InvalidInput: `statement_without_effect`.
     """
     if record is None:
@@ -111,11 +140,12 @@ def with_statement(
     history = record.history
     if signed.digest in history.digests:
         return record
-    if not history.owned_by(signed.signer):
+    if not (history.owned_by(signed.signer) or rules.is_admin(signed.signer)):
         raise NotAllowed(
             "not_owner",
             f"`{signed.signer.words}` is not an owner of `{said.plugin}`",
-            hint=f"an owner can add you: `plugreg owner add {said.plugin} ID`",
+            hint=f"an owner can add you: `plugreg owner add {said.plugin} ID`; "
+            "administrators are named by the registry's operator",
         )
     if (said.previous, said.revision) != (history.head, history.revision + 1):
         raise Conflict(
@@ -126,9 +156,21 @@ def with_statement(
         )
     if isinstance(said, Yank) and record.release(said.version) is None:
         raise NotAvailable("version_not_found", f"there is no `{said.plugin} {said.version}` here")
-    append(history, signed)
-    stored = StoredStatement(signed.digest, envelope, signed.public_key, now)
+    for judged in (replace(signed, time=None), signed):  # by our own clock, and by the time that clients see
+        append(history, judged, at=rules.now, admins=rules.admins)
+    stored = StoredStatement(signed.digest, envelope, signed.public_key, rules.now)
     return replace(record, statements=(*record.statements, stored))
+
+
+def _check_conditions(history: History, signed: Signed, now: datetime) -> None:
+    """Refuse an owner whose key is not valid now, or was not when it signed, or a ref that is not theirs.
+
+    What clients would refuse by the proved time of the signature must never become a release.
+    """
+    owner = history.owner(signed.signer)
+    if owner is not None:
+        for when in {now, signed.time or now}:
+            check_conditions(owner, signed.signer, when)
 
 
 def _taken(record: PluginRecord, signer: str) -> Conflict:

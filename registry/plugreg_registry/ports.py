@@ -1,10 +1,14 @@
 """What the services need of the outside, as protocols of at most five methods.
 
-    BlobStore   immutable and replaceable objects by key          `blobs.filesystem`
-    Spool       bundles while they arrive                         `blobs.spool`
+    BlobStore   immutable and replaceable objects by key          `blobs.filesystem`, `blobs.s3`
+    Spool       bundles while they arrive                         `blobs.spool`, `blobs.s3_spool`
+    DirectAccess  addresses at which clients reach the store      `blobs.s3`
     Releases    the plugins; the one place of the commit point    `metadata.releases`
+    Backlog     what the index does not show yet                  `metadata.backlog`
+    Lease       who publishes the index now                       `metadata.lease`
     Sessions    publishes that wait for their bytes               `metadata.sessions`
     Journal     what was accepted, in order                       `metadata.journal`
+    Leftovers   objects that the index has replaced               `metadata.leftovers`
 
 Every adapter passes the contract test of its port. All of them raise `Temporary` (`database_busy`,
 `store_unavailable`) when the store cannot answer now, and `NoSpace` (`disk_full`) when it is full.
@@ -13,12 +17,13 @@ Every adapter passes the contract test of its port. All of them raise `Temporary
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol
 
 from plugreg_schemas.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -29,6 +34,12 @@ _KEY: Final = re.compile(r"(?:[.]well-known|[a-z0-9][a-z0-9._-]*)(?:/[a-z0-9][a-
 MAX_KEY: Final = 200
 
 LockPurpose = Literal["session", "object", "index"]
+
+
+class Over(Enum):
+    """What may stand where an object is put, apart from nothing (None) or exactly these bytes."""
+
+    ANY = "any"
 
 
 class Lock(Protocol):
@@ -53,13 +64,14 @@ class Source(Protocol):
 class BlobStore(Protocol):
     """Objects by key. Keys are the paths of the read plane, so a store can be served as it is."""
 
-    def put(self, key: str, source: Source) -> None:
+    def put(self, key: str, source: Source, over: bytes | Literal[Over.ANY] | None = Over.ANY) -> None:
         """Store all of `source` under `key`, durably, in place of what was there; never seen in part.
 
-        An error raised by `source` passes through, and nothing is stored.
+        `over` says what must be there: anything, exactly these bytes, or (None) nothing. Of two writers who
+        saw the same, one wins. An error raised by `source` passes through, and nothing is stored.
 
         Raises:
-            NoSpace: `disk_full`.
+            Conflict: `object_changed`: something else is there. NoSpace: `disk_full`.
         """
         ...
 
@@ -124,6 +136,18 @@ class Spool(Protocol):
         ...
 
 
+class DirectAccess(Protocol):
+    """Addresses at which a client reaches the store itself for a short time. Whoever has one may use it."""
+
+    def upload_url(self, session: str, size: int, seconds: int) -> str:
+        """Return where a whole upload of exactly `size` bytes can be put."""
+        ...
+
+    def download_url(self, key: str, method: str) -> str:
+        """Return where an object can be had by a method, `GET` or `HEAD`."""
+        ...
+
+
 class Releases(Protocol):
     """The plugins. A record only grows: statements and releases are appended, never changed."""
 
@@ -134,7 +158,7 @@ class Releases(Protocol):
     def change(self, name: str, decide: Callable[[PluginRecord | None], PluginRecord]) -> PluginRecord:
         """Let `decide` turn the present record into the next, in one serialised transaction; return it.
 
-        What `decide` raises passes through and nothing is stored; it may be called twice. Returning the
+        What `decide` raises passes through and nothing is stored; it may be called again. Returning the
         record that it was given stores nothing.
 
         Raises:
@@ -146,12 +170,44 @@ class Releases(Protocol):
         """Return another plugin's name that folds to the same text, or None."""
         ...
 
-    def unindexed(self) -> Sequence[str]:
-        """Return the names whose newest record is not in the index yet."""
+
+class Backlog(Protocol):
+    """How far the index is behind the records. A record that is changed is waiting from then on."""
+
+    def waiting(self, limit: int) -> Sequence[str]:
+        """Return the names of at most `limit` plugins whose newest record is not in the index, sorted."""
         ...
 
-    def mark_indexed(self, name: str, revision: int) -> None:
-        """Remember that the index shows this revision of the record, or a newer one."""
+    def shows(self, name: str, revision: int) -> bool:
+        """Whether the index shows this revision of a record, or a newer one."""
+        ...
+
+    def mark(self, shown: Mapping[str, int]) -> None:
+        """Remember that the index shows these revisions, by name; an older one undoes nothing."""
+        ...
+
+    def again(self, names: Sequence[str] | None = None) -> None:
+        """Let plugins wait for the index again; all of them without `names`."""
+        ...
+
+    def plugins(self) -> int:
+        """Return how many plugins there are."""
+        ...
+
+
+class Lease(Protocol):
+    """Who publishes the index now: one at a time, and nobody for long if that one is gone.
+
+    A holder that was stopped for longer may go on when another holds the lease. So whatever it writes must
+    be fenced by the store (`BlobStore.put`, `over`); the lease alone only saves needless work.
+    """
+
+    def take(self) -> int | None:
+        """Take the lease, or prolong it; return its token, or None while another holds it."""
+        ...
+
+    def release(self, token: int) -> None:
+        """Give the lease with this token back; no fault if it is not held any more."""
         ...
 
 
@@ -191,6 +247,22 @@ class Journal(Protocol):
         ...
 
 
+class Leftovers(Protocol):
+    """Objects that the index does not name any more. They stay a while, for readers who are under way."""
+
+    def add(self, keys: Sequence[str], at: datetime) -> None:
+        """Remember that objects were replaced at a time; the newest time counts."""
+        ...
+
+    def old(self, before: datetime, limit: int = 1000) -> Sequence[str]:
+        """Return the keys of at most `limit` objects that were replaced before a time, the oldest first."""
+        ...
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Forget objects; no fault if one is not known."""
+        ...
+
+
 def check_key(key: str) -> str:
     """Return `key` if it can be a key of every store.
 
@@ -210,11 +282,6 @@ def blob_key(digest: Digest) -> str:
 def attestation_key(digest: Digest) -> str:
     """Return the key of a signed statement."""
     return f"attestations/sha256/{digest.hex}.json"
-
-
-def document_key(name: str) -> str:
-    """Return the key of a plugin document."""
-    return f"index/plugins/{name}.json"
 
 
 def lookalike(name: str, twin: str) -> Conflict:

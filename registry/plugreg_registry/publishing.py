@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, BinaryIO, Final
+from threading import Semaphore
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from plugreg_registry import policy
 from plugreg_registry.examination import examine
-from plugreg_registry.index import audit_entries
-from plugreg_registry.policy import Arrival
+from plugreg_registry.policy import Arrival, Rules
 from plugreg_registry.ports import attestation_key, blob_key, lookalike
 from plugreg_registry.proved import Proved, check_digest
 from plugreg_registry.records import StoredRelease, UploadSession
-from plugreg_registry.uploads import session_id
+from plugreg_registry.uploads import session_id, too_large
 from plugreg_schemas.api import PublishSession, Receipt, StatementReceipt
 from plugreg_schemas.errors import (
     Conflict,
@@ -41,6 +41,7 @@ from plugreg_schemas.names import Digest
 from plugreg_schemas.statement import Publish
 from plugreg_schemas.trust.envelope import decode_base64, parse_envelope, read_envelope
 from plugreg_schemas.trust.policy import check_registry
+from plugreg_schemas.trust.provenance import check_provenance, read_provenance
 from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
 
     from plugreg_registry.examination import Examined
     from plugreg_registry.index import Index
-    from plugreg_registry.ports import BlobStore, Journal, Lock, Releases
+    from plugreg_registry.ports import BlobStore, DirectAccess, Journal, Lock, Releases
     from plugreg_registry.records import PluginRecord
+    from plugreg_registry.trusted import TrustTarget
     from plugreg_registry.uploads import Uploads
     from plugreg_schemas.api import ProblemItem, PublishRequest, RegistryRef, StatementRequest
     from plugreg_schemas.bundle import Limits
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from plugreg_schemas.trust.verify import Signed
 
 SESSION_TIME: Final = timedelta(hours=1)
+EXAMINED_AT_ONCE: Final = 2
+"""Bundles that one process examines at a time; each may hold some tens of MiB of manifests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Publishing:
 
     registry: RegistryRef
     admission: Admission
+    trusted: TrustTarget
     limits: Limits
     tiers: TierPolicy
     releases: Releases
@@ -82,6 +87,9 @@ class Publishing:
     secret: Callable[[], str]
     sigstore: SigstoreVerifier | None = None
     """What judges certificates; without it only keys are accepted."""
+    direct: DirectAccess | None = None
+    """Where clients may also put a bundle, if the operator wants that."""
+    examining: Semaphore = field(default_factory=lambda: Semaphore(EXAMINED_AT_ONCE), repr=False)
 
     def begin(self, request: PublishRequest) -> PublishSession | Receipt:
         """Let a publish in and say where its bytes go; or confirm one that is done.
@@ -91,20 +99,21 @@ class Publishing:
             `registry_mismatch`. Unverifiable: `public_key_missing`, `signature_kind`, `envelope_version`,
             `trust_material_missing`, `no_trusted_time`.
             InvalidInput: `envelope_invalid`, `statement_invalid`, `statement_kind`, ... TooLarge:
-            `bundle_too_large`. NotAllowed, Conflict, Gone: as `policy.admit`, and `name_lookalike`.
+            `bundle_too_large`. NotAllowed, Conflict, Gone: as `policy.admit`, and `name_lookalike`. Of a
+            provenance that comes along: as `check_provenance`.
         """
         envelope = read_envelope(request.statement)
         arrival = self._arrival(envelope, _public_key(request.public_key))
         record = self.releases.find(arrival.said.plugin)
-        policy.admit(record, arrival, self.admission)
+        policy.admit(record, arrival, self._rules())
         if request.size > self.limits.compressed:
             raise TooLarge("bundle_too_large", f"a bundle here is at most {self.limits.compressed} bytes")
         done = policy.published(record, arrival)
-        if done is not None:
-            self.index.drain()
-            return self._receipt(arrival, done, already=True)
+        if record is not None and done is not None and self._is_whole(done):
+            return self._receipt(arrival, done, shown=self._show(record), already=True)
         self._check_lookalike(record, arrival.said.plugin)
-        return self._open_session(request, envelope, arrival, claims=record is None)
+        provenance = self._provenance(request, arrival)
+        return self._open_session(request, arrival, provenance, claims=record is None)
 
     def commit(self, secret: str) -> Receipt:
         """Publish what was uploaded, or confirm that it is published.
@@ -125,10 +134,9 @@ class Publishing:
             )
             record = self.releases.find(arrival.said.plugin)
             done = policy.published(record, arrival)
-            if done is not None:
+            if record is not None and done is not None and self._is_whole(done):
                 self.uploads.spool.remove(session.id)
-                self.index.drain()
-                return self._receipt(arrival, done, already=True)
+                return self._receipt(arrival, done, shown=self._show(record), already=True)
             self._check_complete(session)
             try:
                 return self._commit(session, arrival, record)
@@ -148,10 +156,10 @@ class Publishing:
         if isinstance(said, Publish):
             raise InvalidInput("statement_kind", "a publish statement goes to `v1/publish`")
         before = self.releases.find(said.plugin)
-        policy.with_statement(before, signed, said, envelope.content, self.now())  # stores nothing if refused
+        policy.with_statement(before, signed, said, envelope.content, self._rules())  # before a byte is kept
         already = before is not None and signed.digest in before.history.digests
         after = self._append(envelope, signed, said)
-        self._announce(after, signed)
+        self._show(after)
         history = after.history
         return StatementReceipt(
             plugin=said.plugin,
@@ -160,6 +168,10 @@ class Publishing:
             head=history.head,
             already=already,
         )
+
+    def _rules(self) -> Rules:
+        """Return what is in force now."""
+        return Rules(self.admission, self.trusted.admins(), self.now())
 
     def _signed(self, envelope: Envelope, public_key: bytes | None) -> Signed:
         keys: dict[str, bytes] = {}
@@ -178,32 +190,50 @@ class Publishing:
             )
         return Arrival(signed, said, envelope.content, claims)
 
+    def _provenance(self, request: PublishRequest, arrival: Arrival) -> bytes:
+        """Return the attestation of provenance that comes along, verified; empty without one."""
+        if request.provenance is None:
+            return b""
+        envelope = read_provenance(request.provenance)
+        signed = arrival.signed
+        check_provenance(
+            envelope, digest=signed.statement.digest, signer=signed.signer, sigstore=self.sigstore
+        )
+        return envelope.content
+
     def _check_lookalike(self, record: PluginRecord | None, name: str) -> None:
         twin = self.releases.lookalike(name) if record is None else None
         if twin is not None:
             raise lookalike(name, twin)
 
     def _open_session(
-        self, request: PublishRequest, envelope: Envelope, arrival: Arrival, *, claims: bool
+        self, request: PublishRequest, arrival: Arrival, provenance: bytes, *, claims: bool
     ) -> PublishSession:
         secret = self.secret()
         expires = (self.now() + SESSION_TIME).replace(microsecond=0)
-        public_key = arrival.signed.public_key
         session = UploadSession(
             session_id(secret),
-            envelope.content,
-            public_key,
+            arrival.envelope,
+            arrival.signed.public_key,
             request.size,
             claims,
             expires,
             arrival.signed.signer.words,
+            provenance,
         )
         self.uploads.open(session)
         url = f"{self.registry.url}v1/uploads/{secret}"
-        return PublishSession(session=url, upload=url, commit=f"{url}/commit", offset=0, expires=expires)
+        seconds = int(SESSION_TIME.total_seconds())
+        direct = self.direct.upload_url(session.id, request.size, seconds) if self.direct else None
+        return PublishSession(
+            session=url, upload=url, commit=f"{url}/commit", direct=direct, offset=0, expires=expires
+        )
 
     def _check_complete(self, session: UploadSession) -> None:
         offset = self.uploads.spool.size(session.id)
+        if offset > session.size:  # only what was put elsewhere than here
+            self.uploads.forget(session.id)
+            raise too_large()
         if offset < session.size:
             raise Conflict(
                 "upload_incomplete",
@@ -214,16 +244,17 @@ class Publishing:
 
     def _commit(self, session: UploadSession, arrival: Arrival, record: PluginRecord | None) -> Receipt:
         digest = arrival.signed.statement.digest
-        with self.uploads.spool.open(session.id) as staged:
+        with self.examining, self.uploads.spool.open(session.id) as staged:
             check_digest(staged, digest)
             examined = examine(staged, self.limits, arrival.said, self.tiers)
-            release = self._release(session, arrival, examined)
+            release = policy.published(record, arrival) or self._release(session, arrival, examined)
             policy.check_kind(record, release)
-            after, inserted = self._insert(staged, arrival, release)
-        self._announce(after, arrival.signed)
+            after, inserted = self._insert(staged, arrival, release, session.provenance)
         self.uploads.spool.remove(session.id)
         stored = after.release(release.version) or release
-        return self._receipt(arrival, stored, findings=examined.notes, already=not inserted)
+        shown = self._show(after)
+        findings = (*examined.notes, *policy.advice(after))
+        return self._receipt(arrival, stored, shown=shown, findings=findings, already=not inserted)
 
     def _release(self, session: UploadSession, arrival: Arrival, examined: Examined) -> StoredRelease:
         return StoredRelease(
@@ -236,25 +267,32 @@ class Publishing:
             signer=arrival.signed.signer,
             public_key=arrival.signed.public_key,
             facts=examined.facts,
+            provenance=Digest.of(session.provenance) if session.provenance else None,
         )
 
+    def _is_whole(self, release: StoredRelease) -> bool:
+        """Whether the bytes of a release are here. A removal took them, and lifting it brings none back."""
+        return self.blobs.has(blob_key(release.digest))
+
     def _insert(
-        self, staged: BinaryIO, arrival: Arrival, release: StoredRelease
+        self, staged: BinaryIO, arrival: Arrival, release: StoredRelease, provenance: bytes
     ) -> tuple[PluginRecord, bool]:
         """Store the bytes, then the row; return the record and whether the row is new."""
         inserted = False
 
         def decide(record: PluginRecord | None) -> PluginRecord:
             nonlocal inserted
-            after = policy.with_release(record, arrival, release, self.admission)
+            after = policy.with_release(record, arrival, release, self._rules())
             inserted = after is not record
             return after
 
-        blob, attestation = blob_key(release.digest), attestation_key(release.attestation)
-        with self.lock("object", release.digest), self._taking_back(blob, attestation):
+        blob = blob_key(release.digest)
+        attestations = _attestations(arrival, release, provenance)
+        with self.lock("object", release.digest), self._taking_back(blob, *attestations):
             staged.seek(0)
             self.blobs.put(blob, Proved(staged, release.digest))
-            self.blobs.put(attestation, io.BytesIO(arrival.envelope))
+            for key, content in attestations.items():
+                self.blobs.put(key, io.BytesIO(content))
             return self.releases.change(arrival.said.plugin, decide), inserted
 
     def _append(self, envelope: Envelope, signed: Signed, said: Owners | Yank | Status) -> PluginRecord:
@@ -263,7 +301,7 @@ class Publishing:
             self.blobs.put(key, io.BytesIO(envelope.content))
             return self.releases.change(
                 said.plugin,
-                lambda record: policy.with_statement(record, signed, said, envelope.content, self.now()),
+                lambda record: policy.with_statement(record, signed, said, envelope.content, self._rules()),
             )
 
     @contextmanager
@@ -277,15 +315,16 @@ class Publishing:
                 self.blobs.delete(key)
             raise
 
-    def _announce(self, record: PluginRecord, signed: Signed) -> None:
-        self.journal.record(tuple(audit_entries(record, signed.digest)))
-        self.index.publish(record.name)
+    def _show(self, record: PluginRecord) -> Literal["published", "pending"]:
+        """Wait until readers see a record, and return whether they do."""
+        return "published" if self.index.show(record.name, record.revision) else "pending"
 
     def _receipt(
         self,
         arrival: Arrival,
         release: StoredRelease,
         *,
+        shown: Literal["published", "pending"],
         findings: tuple[ProblemItem, ...] = (),
         already: bool = False,
     ) -> Receipt:
@@ -301,7 +340,18 @@ class Publishing:
             attestation=release.attestation,
             findings=findings,
             already=already,
+            index=shown,
         )
+
+
+def _attestations(arrival: Arrival, release: StoredRelease, provenance: bytes) -> dict[str, bytes]:
+    """Return what was brought of the statements that a release names, by key.
+
+    Whoever publishes the same bytes again may bring another statement, which no document will name.
+    """
+    brought = {arrival.signed.digest: arrival.envelope, Digest.of(provenance): provenance}
+    named = (release.attestation, release.provenance)
+    return {attestation_key(digest): brought[digest] for digest in named if digest in brought}
 
 
 def _public_key(text: str) -> bytes | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugreg_schemas.api import Counts, DocumentComponent
 from plugreg_schemas.fields import Open, format_time
-from plugreg_schemas.history import fold
+from plugreg_schemas.history import ADMITTED, fold
 from plugreg_schemas.manifest import Requirement, Tier
 from plugreg_schemas.statement import parse_statement
 from plugreg_schemas.trust.envelope import parse_envelope
@@ -24,9 +24,10 @@ from plugreg_schemas.trust.verify import Signed
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from plugreg_schemas.history import AnySigner, History
+    from plugreg_schemas.history import History
     from plugreg_schemas.manifest import Format
     from plugreg_schemas.names import Digest
+    from plugreg_schemas.trust.identity import AnySigner
 
 
 class Facts(Open):
@@ -75,6 +76,8 @@ class StoredRelease:
     signer: AnySigner
     public_key: bytes
     facts: Facts
+    provenance: Digest | None = None
+    """The second attestation, where the publish brought one."""
     shown: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False, compare=False)
     """What the plugin document shows of it, kept by the index."""
 
@@ -93,7 +96,9 @@ class PluginRecord:
     def history(self) -> History:
         """What its statements amount to."""
         if not self._folded:
-            self._folded.append(fold(statement.signed() for statement in self.statements))
+            entries = [statement.signed() for statement in self.statements]
+            times = [statement.accepted_at for statement in self.statements]
+            self._folded.append(fold(entries, times=times, admins=ADMITTED))
         return self._folded[0]
 
     def release(self, version: str) -> StoredRelease | None:
@@ -123,6 +128,8 @@ class UploadSession:
     expires: datetime
     signer: str
     """The identity in words."""
+    provenance: bytes = b""
+    """The attestation of provenance that came with the statement; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

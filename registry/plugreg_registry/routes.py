@@ -12,7 +12,7 @@ GET /livez, /readyz
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,8 +52,8 @@ from plugreg_schemas.errors import InvalidInput, PlugregError
 
 WRITE_BYTES: Final = 1 << 20
 """Bytes of an upload gathered before they are written: small enough for memory, large enough for disks."""
-COMMITS_AT_ONCE: Final = 2
-"""Bundles that one process examines at a time; each may hold some tens of MiB of manifests."""
+COMMITS_AT_ONCE: Final = 64
+"""Threads of one process that commit, most of them waiting: for their turn, or for the index."""
 REQUEST_ID: Final = "plugreg.request_id"
 """Where in the ASGI scope the front puts the id of a request."""
 
@@ -71,7 +71,10 @@ class Services:
     uploads: Uploads
     catalog: Catalog
     check: Callable[[], None]
-    warnings: tuple[str, ...] = ()
+    warnings: Callable[[], tuple[str, ...]]
+    """Looks what an operator should know now."""
+    store: Callable[[], Mapping[str, Any]]
+    """Looks what the store of objects can do."""
 
 
 def publish_routes(services: Services) -> APIRouter:
@@ -105,7 +108,7 @@ def publish_routes(services: Services) -> APIRouter:
     @router.post("/uploads/{secret}/commit", status_code=201, responses={201: {"model": Receipt}})
     async def commit(secret: str) -> Response:
         receipt = await run_sync(publishing.commit, secret, limiter=commits)
-        return _json(receipt, 200 if receipt.already else 201)
+        return _json(receipt, _status(receipt))
 
     @router.post(
         "/statements",
@@ -114,10 +117,17 @@ def publish_routes(services: Services) -> APIRouter:
         responses={201: {"model": StatementReceipt}, 200: {"model": StatementReceipt}},
     )
     async def state(request: Request) -> Response:
-        receipt = await run_sync(publishing.state, await read_request(request, StatementRequest))
+        asked = await read_request(request, StatementRequest)
+        receipt = await run_sync(publishing.state, asked, limiter=commits)
         return _json(receipt, 200 if receipt.already else 201)
 
     return router
+
+
+def _status(receipt: Receipt) -> int:
+    if receipt.already:
+        return 200
+    return 201 if receipt.index == "published" else 202
 
 
 def query_routes(services: Services) -> APIRouter:
@@ -144,7 +154,8 @@ def query_routes(services: Services) -> APIRouter:
     @router.get("/readyz", tags=["operation"])
     async def ready() -> Response:
         await run_sync(services.check)
-        return _json({"ready": True, "warnings": list(services.warnings)}, 200)
+        warnings, store = await run_sync(services.warnings), await run_sync(services.store)
+        return _json({"ready": True, "warnings": warnings, "store": dict(store)}, 200)
 
     return router
 

@@ -1,13 +1,23 @@
 """Where the registry's settings come from: flags, then the environment, then defaults.
 
 PLUGREG_REGISTRY_DATA            folder of everything that is kept            ./plugreg-data
-PLUGREG_REGISTRY_BLOBS           file:FOLDER of the static objects            <data>/objects
-PLUGREG_REGISTRY_DATABASE        sqlite:FILE                                  <data>/registry.sqlite3
+PLUGREG_REGISTRY_BLOBS           file:FOLDER of the static objects, or        <data>/objects
+                                 s3://BUCKET[/PREFIX], see `storage`, which
+                                 also has _S3_*, _DOWNLOADS and _UPLOADS
+PLUGREG_REGISTRY_DATABASE        sqlite:FILE, or postgresql://USER@HOST/NAME  <data>/registry.sqlite3
+        ..._CONNECTIONS          to a PostgreSQL server, of one process       10
+PLUGREG_REGISTRY_KEYS            folder of the keys of the signed index       <data>/keys
+PLUGREG_REGISTRY_ADMINS          identities of administrators, separated by   those that are
+                                 spaces, or `none`; signed only at `init`     signed
+                                 and `rotate`
 PLUGREG_REGISTRY_NAME            the name people see                          empty
 PLUGREG_REGISTRY_PUBLIC_URL      where clients reach it; a location only      empty: relative addresses
-PLUGREG_REGISTRY_ADMISSION       `anyone`, or identities (with `*`) that      anyone
-                                 may claim new names, separated by spaces
-PLUGREG_REGISTRY_RESERVED        names (with `*`) that nobody may claim       none
+PLUGREG_REGISTRY_ADMISSION       who may claim new names: `anyone`, or        anyone
+                                 identities (with `*`) and `admins`,
+                                 separated by spaces; administrators always
+                                 may, so `admins` alone admits nobody else
+PLUGREG_REGISTRY_RESERVED        names (with `*`) that only administrators    none
+                                 may claim
 PLUGREG_REGISTRY_TIERS           file with the tiers of plugins (TOML),        none
                                  which win over what their authors say
 PLUGREG_REGISTRY_INDEX_MAX_AGE   seconds for which a cache may keep the       0: always asked again
@@ -26,16 +36,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from plugreg_registry.databases import Database, read_server
+from plugreg_registry.storage import S3_SCHEME, STORAGE_SETTINGS, StorageReader, Transfers
 from plugreg_registry.tiers import read_tiers
 from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits
 from plugreg_schemas.errors import Collector, InvalidInput, NotAllowed, UsageError
 from plugreg_schemas.names import quoted
 from plugreg_schemas.tiers import TierPolicy
+from plugreg_schemas.trust.identity import parse_signer
 from plugreg_schemas.trust.material import read_trust_config
 from plugreg_schemas.trust.policy import Admission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from plugreg_registry.storage import Bucket
+    from plugreg_schemas.trust.identity import AnySigner
 
 PREFIX: Final = "PLUGREG_REGISTRY_"
 DEFAULT_DATA: Final = "plugreg-data"
@@ -47,15 +63,20 @@ MAX_LIMIT: Final = 1 << 40
 DEFAULT_CONNECTIONS: Final = 1000
 DEFAULT_IDLE_SECONDS: Final = 60
 DEFAULT_SESSIONS: Final = 100
+DEFAULT_DATABASE_CONNECTIONS: Final = 10
 MAX_CONNECTIONS: Final = 65_535
 MAX_IDLE_SECONDS: Final = 3600
 MAX_SESSIONS: Final = 1_000_000
+MAX_DATABASE_CONNECTIONS: Final = 1000
 
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
 _NAMES: Final = (
     "DATA",
     "BLOBS",
     "DATABASE",
+    "DATABASE_CONNECTIONS",
+    "KEYS",
+    "ADMINS",
     "NAME",
     "PUBLIC_URL",
     "ADMISSION",
@@ -67,6 +88,7 @@ _NAMES: Final = (
     "LIMITS_CONNECTIONS",
     "LIMITS_IDLE_SECONDS",
     "LIMITS_SESSIONS",
+    *STORAGE_SETTINGS,
 )
 
 
@@ -76,7 +98,10 @@ class Settings:
 
     data: Path
     objects: Path
-    database: Path
+    database: Database
+    keys: Path
+    admins: tuple[AnySigner, ...] | None = None
+    """The administrators that the operator wants to be signed; None if the setting is not given."""
     name: str = ""
     public_url: str = ""
     admission: Admission = field(default_factory=Admission)
@@ -93,6 +118,11 @@ class Settings:
     """How long a peer may owe the head of a request, the next byte of its body, or reading of the answer."""
     sessions: int = DEFAULT_SESSIONS
     """Publishes that one signer may have open."""
+    bucket: Bucket | None = None
+    """Where the objects lie, if not in the folder `objects`."""
+    transfers: Transfers = field(default_factory=Transfers)
+    database_connections: int = DEFAULT_DATABASE_CONNECTIONS
+    """Connections to a PostgreSQL server that a process opens at most."""
 
     @property
     def uploads(self) -> Path:
@@ -124,10 +154,15 @@ def read_settings(environment: Mapping[str, str], data: str | None = None) -> Se
     }
     folder = Path(data or given.get("DATA", DEFAULT_DATA)).absolute()
     reader = _Reader(given, faults)
+    storage = StorageReader(given, reader.refuse)
     settings = Settings(
         data=folder,
-        objects=reader.location("BLOBS", "file", folder / "objects"),
-        database=reader.location("DATABASE", "sqlite", folder / "registry.sqlite3"),
+        objects=reader.objects(folder / "objects"),
+        bucket=storage.bucket(),
+        transfers=storage.transfers(),
+        database=reader.database(folder / "registry.sqlite3"),
+        keys=Path(given.get("KEYS", folder / "keys")).absolute(),
+        admins=reader.admins(),
         name=given.get("NAME", "")[:200],
         public_url=reader.public_url(),
         admission=reader.admission(),
@@ -139,6 +174,9 @@ def read_settings(environment: Mapping[str, str], data: str | None = None) -> Se
         connections=reader.number("LIMITS_CONNECTIONS", 1, MAX_CONNECTIONS, DEFAULT_CONNECTIONS),
         idle_seconds=reader.number("LIMITS_IDLE_SECONDS", 1, MAX_IDLE_SECONDS, DEFAULT_IDLE_SECONDS),
         sessions=reader.number("LIMITS_SESSIONS", 1, MAX_SESSIONS, DEFAULT_SESSIONS),
+        database_connections=reader.number(
+            "DATABASE_CONNECTIONS", 2, MAX_DATABASE_CONNECTIONS, DEFAULT_DATABASE_CONNECTIONS
+        ),
     )
     faults.raise_if_any(UsageError, hint=f"settings are environment variables that begin with `{PREFIX}`")
     return settings
@@ -179,7 +217,7 @@ class _Reader:
     given: Mapping[str, str]
     faults: Collector
 
-    def _refuse(self, name: str, message: str) -> None:
+    def refuse(self, name: str, message: str) -> None:
         self.faults.add("setting_invalid", f"`{PREFIX}{name}`: {message}")
 
     def location(self, name: str, scheme: str, default: Path) -> Path:
@@ -189,10 +227,25 @@ class _Reader:
         found, colon, rest = text.partition(":")
         if colon and found == scheme and rest.strip("/"):
             return Path("/" + rest.lstrip("/") if rest.startswith("//") else rest).absolute()
-        self._refuse(
+        self.refuse(
             name, f"only `{scheme}:PATH` is supported by this version, not {quoted(text.split('://')[0])}"
         )
         return default
+
+    def objects(self, default: Path) -> Path:
+        if self.given.get("BLOBS", "").startswith(S3_SCHEME):
+            return default
+        return self.location("BLOBS", "file", default)
+
+    def database(self, default: Path) -> Database:
+        text = self.given.get("DATABASE", "sqlite:")
+        if text.startswith("sqlite:"):
+            return self.location("DATABASE", "sqlite", default)
+        try:
+            return read_server(text)
+        except UsageError as error:
+            self.refuse("DATABASE", error.message)
+            return default
 
     def public_url(self) -> str:
         text = self.given.get("PUBLIC_URL", "")
@@ -209,7 +262,7 @@ class _Reader:
         except ValueError:
             usable = False
         if not usable:
-            self._refuse(
+            self.refuse(
                 "PUBLIC_URL", "write an http or https address without credentials, query and fragment"
             )
             return ""
@@ -220,13 +273,29 @@ class _Reader:
         reserved = tuple(self.given.get("RESERVED", "").split())
         if words == ["anyone"]:
             return Admission("anyone", (), reserved)
+        if set(words) == {"admins"}:
+            return Admission("admins", (), reserved)
+        words = [word for word in words if word != "admins"]
         if wrong := [word for word in words if word.partition(":")[0] not in {"key", "oidc", "ci"}]:
             shown = ", ".join(map(quoted, wrong[:5]))
-            self._refuse(
-                "ADMISSION", f"{shown}: neither `anyone` alone nor identities such as `key:sha256:...`"
+            self.refuse(
+                "ADMISSION",
+                f"{shown}: neither `anyone` alone nor `admins` nor identities such as `key:sha256:...`",
             )
             return Admission()
         return Admission("listed", tuple(words), reserved)
+
+    def admins(self) -> tuple[AnySigner, ...] | None:
+        text = self.given.get("ADMINS")
+        if text is None:
+            return None
+        found = []
+        for words in text.split() if text != "none" else ():
+            try:
+                found.append(parse_signer(words))
+            except InvalidInput as error:
+                self.refuse("ADMINS", error.message)
+        return tuple(found)
 
     def tiers(self) -> TierPolicy:
         text = self.given.get("TIERS")
@@ -236,7 +305,7 @@ class _Reader:
             return read_tiers(Path(text).absolute())
         except InvalidInput as error:
             for reason in map(str, error.findings) if error.findings else (error.message,):
-                self._refuse("TIERS", reason)
+                self.refuse("TIERS", reason)
             return TierPolicy()
 
     def trust_config(self) -> bytes:
@@ -247,9 +316,9 @@ class _Reader:
             content = Path(text).read_bytes()
             read_trust_config(content)
         except OSError as error:
-            self._refuse("TRUST_CONFIG", f"{quoted(text)} cannot be read: {error.strerror}")
+            self.refuse("TRUST_CONFIG", f"{quoted(text)} cannot be read: {error.strerror}")
         except UsageError as error:
-            self._refuse("TRUST_CONFIG", error.message)
+            self.refuse("TRUST_CONFIG", error.message)
         else:
             return content
         return b""
@@ -260,7 +329,7 @@ class _Reader:
             return default
         if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most:
             return int(text)
-        self._refuse(name, f"{quoted(text)} is not a whole number from {least} to {most}")
+        self.refuse(name, f"{quoted(text)} is not a whole number from {least} to {most}")
         return default
 
     def limits(self) -> Limits:

@@ -11,7 +11,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -26,13 +26,14 @@ CACHED_FILE: Final = 2 << 20
 """A document of 1,000 versions has half a MiB."""
 CACHED_FILES: Final = 20_000
 
+_S = TypeVar("_S")
+_FileIdentity = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A small file with the ASGI messages that answer for it."""
+    """A small file as the ASGI messages that answer for it."""
 
-    file: str
-    identity: tuple[int, int, int]
     etag: bytes
     start: Message
     unchanged: Message
@@ -40,27 +41,63 @@ class Ready:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Known(Generic[_S]):
+    """What is kept of a small file, and by what it is seen that it is still the same."""
+
+    seen: _S
+    ready: Ready
+
+
+class Kept(Generic[_S]):
+    """Small files in memory by request path: so many bytes together, those asked for latest."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Known[_S]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, path: bytes) -> Known[_S] | None:
+        """Return what is kept for a path."""
+        known = self._known.get(path)
+        if known is not None:
+            self._known.move_to_end(path)
+        return known
+
+    def forget(self, path: bytes) -> None:
+        """Keep nothing for a path; no fault if nothing is."""
+        known = self._known.pop(path, None)
+        self._bytes -= known.ready.size if known else 0
+
+    def keep(self, path: bytes, known: Known[_S]) -> None:
+        """Keep a file, if it is small."""
+        self.forget(path)
+        if known.ready.size > CACHED_FILE:
+            return
+        self._known[path] = known
+        self._bytes += known.ready.size
+        while self._bytes > CACHE_BYTES or len(self._known) > CACHED_FILES:
+            self._bytes -= self._known.popitem(last=False)[1].ready.size
+
+
 class SmallFiles:
     """Small files in memory, looked at on every request: a replaced file is another one at once."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Ready] = OrderedDict()
-        self._bytes = 0
+        self._kept: Kept[tuple[str, _FileIdentity]] = Kept()
 
     def ready(self, path: bytes) -> Ready | None:
         """Return what is known for a request path, if the file is still the one that was read."""
-        known = self._known.get(path)
+        known = self._kept.get(path)
         if known is None:
             return None
+        file, identity = known.seen
         try:
-            found = os.stat(known.file)  # noqa: PTH116 - on the path of every request
+            found = os.stat(file)  # noqa: PTH116 - on the path of every request
         except OSError:
             found = None
-        if found is not None and known.identity == _identity(found):
-            self._known.move_to_end(path)
-            return known
-        del self._known[path]
-        self._bytes -= known.size
+        if found is not None and identity == _identity(found):
+            return known.ready
+        self._kept.forget(path)
         return None
 
     def read(self, path: bytes, file: str, head: Head) -> Ready:
@@ -71,28 +108,22 @@ class SmallFiles:
         """
         with open(file, "rb") as stream:  # noqa: PTH123 - as above
             identity = _identity(os.fstat(stream.fileno()))
-            body = stream.read()
-        etag, always, content = head(b'"%b"' % hashlib.sha256(body).hexdigest().encode(), len(body))
-        ready = Ready(
-            file=file,
-            identity=identity,
-            etag=etag,
-            start={"type": "http.response.start", "status": 200, "headers": always + content},
-            unchanged={"type": "http.response.start", "status": 304, "headers": always},
-            body={"type": "http.response.body", "body": body},
-            size=len(body),
-        )
-        if len(body) <= CACHED_FILE:
-            self._keep(path, ready)
+            ready = made_ready(stream.read(), head)
+        self._kept.keep(path, Known((file, identity), ready))
         return ready
 
-    def _keep(self, path: bytes, ready: Ready) -> None:
-        old = self._known.pop(path, None)
-        self._known[path] = ready
-        self._bytes += ready.size - (old.size if old else 0)
-        while self._bytes > CACHE_BYTES or len(self._known) > CACHED_FILES:
-            self._bytes -= self._known.popitem(last=False)[1].size
+
+def made_ready(body: bytes, head: Head) -> Ready:
+    """Return the answers that are made of the content of a small file."""
+    etag, always, content = head(b'"%b"' % hashlib.sha256(body).hexdigest().encode(), len(body))
+    return Ready(
+        etag=etag,
+        start={"type": "http.response.start", "status": 200, "headers": always + content},
+        unchanged={"type": "http.response.start", "status": 304, "headers": always},
+        body={"type": "http.response.body", "body": body},
+        size=len(body),
+    )
 
 
-def _identity(found: os.stat_result) -> tuple[int, int, int]:
+def _identity(found: os.stat_result) -> _FileIdentity:
     return found.st_mtime_ns, found.st_size, found.st_ino

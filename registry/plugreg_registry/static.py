@@ -1,42 +1,31 @@
 """The read plane: stored objects as bytes, in front of the API and without it.
 
-    /.well-known/plugreg.json   /index/...                no-cache, strong ETag of the content
-    /blobs/sha256/<hex>         /attestations/sha256/<hex>.json    a year, immutable, ETag is the name
-
-A raw ASGI application: this is what hosts and caches ask for all the time. Only paths of the four shapes
-above reach the disk, as they stand: a path with an escape, a dot segment or anything else unusual is simply
-not there.
+A raw ASGI application: this is what hosts and caches ask for all the time. Only paths of the shapes that
+`object_kinds` knows reach the store, as they stand: a path with an escape, a dot segment or anything else
+unusual is simply not there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from plugreg_registry.problems import http_problem, problem_bytes, problem_headers
-from plugreg_registry.small_files import Headers, SmallFiles
+from anyio.to_thread import run_sync
+
+from plugreg_registry.object_kinds import kind_of
+from plugreg_registry.problems import http_problem, problem_bytes, problem_headers, problem_of
 from plugreg_schemas.api import Problem
-from plugreg_schemas.bundle import MEDIA_TYPE
+from plugreg_schemas.errors import NotAvailable, PlugregError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from plugreg_registry.small_files import Ready
+    from plugreg_registry.object_kinds import ObjectKind
+    from plugreg_registry.small_files import Head, Headers, Ready
 
-CHUNK: Final = 1 << 20
-IMMUTABLE: Final = b"public, max-age=31536000, immutable"
-
-_SHAPES: Final = re.compile(
-    rb"/(?:(?P<blob>blobs/sha256/(?P<blob_hex>[0-9a-f]{64}))"
-    rb"|(?P<attestation>attestations/sha256/(?P<attestation_hex>[0-9a-f]{64})[.]json)"
-    rb"|(?P<document>[.]well-known/plugreg[.]json|index(?:/[a-z0-9][a-z0-9._-]{0,99}){1,3}[.]json))"
-)
 _RANGE: Final = re.compile(rb"bytes=([0-9]{0,15})-([0-9]{0,15})")
 _EVERYWHERE: Final[Headers] = [
     (b"access-control-allow-origin", b"*"),
@@ -47,116 +36,151 @@ _METHODS: Final = b"GET, HEAD, OPTIONS"
 _EMPTY: Final = {"type": "http.response.body", "body": b""}
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a path asks for: the key of the object, and what is known of it without looking."""
+class Opened(Protocol):
+    """A large object that is open."""
 
-    key: str
-    etag: bytes
-    """Empty where the content decides."""
-    kind: bytes
-    cache: bytes
-    ranges: bool
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        ...
+
+    def chunks(self, start: int, end: int) -> AsyncIterator[bytes]:
+        """Yield the bytes `start` to `end` (not included) in pieces that fit into memory."""
+        ...
+
+
+class Shelf(Protocol):
+    """Where the read plane takes objects from. All raise `Temporary` if the store cannot answer now."""
+
+    def ready(self, path: bytes) -> Ready | None:
+        """Return what is known for a request path, if it is certain without waiting that it still holds."""
+        ...
+
+    async def small(self, path: bytes, key: str, head: Head) -> Ready:
+        """Return a small object as it is now.
+
+        Raises:
+            NotAvailable: `object_not_found`.
+        """
+        ...
+
+    def open(self, key: str) -> AbstractAsyncContextManager[Opened]:
+        """Open a large object. Raises as `small`."""
+        ...
 
 
 class ReadPlane:
-    """Serves the objects in one folder."""
+    """Serves the objects of one shelf."""
 
-    def __init__(self, folder: Path, index_max_age: int = 0) -> None:
-        self._folder = str(folder)
-        self._small = SmallFiles()
-        self._mutable = f"public, max-age={index_max_age}".encode() if index_max_age else b"no-cache"
+    def __init__(self, shelf: Shelf, index_max_age: int = 0) -> None:
+        self._shelf = shelf
+        self._index_max_age = index_max_age
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer one request."""
         method, path = scope["method"], scope["raw_path"]
-        ready = self._small.ready(path)
+        ready = self._shelf.ready(path)
         if ready is not None and method in {"GET", "HEAD"}:
             await _send_small(scope, send, ready)
         elif method == "OPTIONS":
             await _answer(send, 204, _preflight())
         elif method not in {"GET", "HEAD"}:
             await _problem(send, http_problem(405), [(b"allow", _METHODS)])
-        elif (target := self._target(path)) is None:
-            await _problem(send, http_problem(404))
-        elif target.ranges:
-            await self._serve_blob(scope, send, target)
         else:
-            await self._serve_small(scope, send, target)
+            await self._look(scope, send, path[1:].decode("latin-1"))
 
-    def _target(self, path: bytes) -> _Target | None:
-        found = _SHAPES.fullmatch(path)
-        if found is None:
-            return None
-        key = path[1:].decode("ascii")
-        if found["blob"]:
-            etag = b'"' + found["blob_hex"] + b'"'
-            return _Target(key, etag, MEDIA_TYPE.encode(), IMMUTABLE + b", no-transform", ranges=True)
-        if found["attestation"]:
-            etag = b'"' + found["attestation_hex"] + b'"'
-            return _Target(key, etag, b"application/json", IMMUTABLE, ranges=False)
-        return _Target(key, b"", b"application/json", self._mutable, ranges=False)
-
-    async def _serve_small(self, scope: Scope, send: Send, target: _Target) -> None:
-        try:
-            ready = self._read_small(scope["raw_path"], target)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    async def _look(self, scope: Scope, send: Send, key: str) -> None:
+        kind = kind_of(key, self._index_max_age)
+        if kind is None:
             await _problem(send, http_problem(404))
+        elif kind.is_bundle:
+            await self._serve_bundle(scope, send, key, kind)
+        else:
+            await self._serve_small(scope, send, key, kind)
+
+    async def _serve_small(self, scope: Scope, send: Send, key: str, kind: ObjectKind) -> None:
+        def head(etag: bytes, size: int) -> tuple[bytes, Headers, Headers]:
+            etag = _etag(kind) or etag
+            content = [(b"content-type", kind.media_type.encode()), (b"content-length", b"%d" % size)]
+            return etag, [(b"etag", etag), (b"cache-control", kind.cache.encode()), *_EVERYWHERE], content
+
+        try:
+            ready = await self._shelf.small(scope["raw_path"], key, head)
+        except PlugregError as error:
+            await _refuse(send, error)
             return
         await _send_small(scope, send, ready)
 
-    def _read_small(self, path: bytes, target: _Target) -> Ready:
-        def head(etag: bytes, size: int) -> tuple[bytes, Headers, Headers]:
-            always = [(b"etag", target.etag or etag), (b"cache-control", target.cache), *_EVERYWHERE]
-            content = [(b"content-type", target.kind), (b"content-length", b"%d" % size)]
-            return target.etag or etag, always, content
-
-        return self._small.read(path, f"{self._folder}/{target.key}", head)
-
-    async def _serve_blob(self, scope: Scope, send: Send, target: _Target) -> None:
+    async def _serve_bundle(self, scope: Scope, send: Send, key: str, kind: ObjectKind) -> None:
+        begun = False
         try:
-            descriptor = os.open(f"{self._folder}/{target.key}", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            await _problem(send, http_problem(404))
+            async with self._shelf.open(key) as opened:
+                async for message in _bundle_messages(scope, opened, kind):
+                    begun = True
+                    await send(message)
+        except PlugregError as error:
+            if begun:
+                raise
+            await _refuse(send, error)
+
+
+class Redirects:
+    """Sends those who want a bundle elsewhere. Everything else is served by the read plane."""
+
+    def __init__(self, read_plane: ASGIApp, address: Callable[[str, str], str]) -> None:
+        self._read_plane = read_plane
+        self._address = address
+        """Key and method > where it is to be had. May raise `Temporary`."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        method, key = scope["method"], scope["raw_path"][1:].decode("latin-1")
+        kind = kind_of(key) if method in {"GET", "HEAD"} else None
+        if kind is None or not kind.is_bundle:
+            await self._read_plane(scope, receive, send)
             return
         try:
-            await _send_blob(scope, send, target, descriptor)
-        finally:
-            os.close(descriptor)
+            address = await run_sync(self._address, key, method)
+        except PlugregError as error:
+            await _refuse(send, error)
+            return
+        headers = [(b"location", address.encode()), (b"cache-control", b"no-store")]
+        await _answer(send, 307, [*headers, (b"content-length", b"0"), *_EVERYWHERE])
 
 
-async def _send_blob(scope: Scope, send: Send, target: _Target, descriptor: int) -> None:
-    size = os.fstat(descriptor).st_size
+async def _bundle_messages(scope: Scope, opened: Opened, kind: ObjectKind) -> AsyncIterator[Message]:
+    size, etag = opened.size, _etag(kind)
     headers = [
-        (b"etag", target.etag),
-        (b"cache-control", target.cache),
+        (b"etag", etag),
+        (b"cache-control", kind.cache.encode()),
         (b"accept-ranges", b"bytes"),
         *_EVERYWHERE,
     ]
-    if _matches(_header(scope, b"if-none-match"), target.etag):
-        await _answer(send, 304, headers)
+    if _matches(_header(scope, b"if-none-match"), etag):
+        yield {"type": "http.response.start", "status": 304, "headers": headers}
+        yield _EMPTY
         return
     asked = _header(scope, b"range")
     condition = _header(scope, b"if-range")
-    span = _span(asked, size) if asked and condition in {b"", target.etag} else None
+    span = _span(asked, size) if asked and condition in {b"", etag} else None
     if span == ():
-        await _problem(send, _unsatisfiable(size), [(b"content-range", b"bytes */%d" % size)])
+        for message in _problem_messages(_unsatisfiable(size), [(b"content-range", b"bytes */%d" % size)]):
+            yield message
         return
     start, end = span or (0, size)
-    headers += [(b"content-type", target.kind), (b"content-length", b"%d" % (end - start))]
+    headers += [(b"content-type", kind.media_type.encode()), (b"content-length", b"%d" % (end - start))]
     if span:
         headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
-    await send({"type": "http.response.start", "status": 206 if span else 200, "headers": headers})
     if scope["method"] == "HEAD":
-        start = end
-    while start < end:
-        chunk = await asyncio.to_thread(os.pread, descriptor, min(CHUNK, end - start), start)
-        if not chunk:
-            raise OSError(f"{target.key} has become shorter while it was read")
-        start += len(chunk)
-        await send({"type": "http.response.body", "body": chunk, "more_body": start < end})
-    if start == 0 or scope["method"] == "HEAD":
-        await send({"type": "http.response.body", "body": b""})
+        end = start
+    begin: Message = {"type": "http.response.start", "status": 206 if span else 200, "headers": headers}
+    chunks = opened.chunks(start, end)
+    first = await anext(chunks, b"")  # before the answer begins: now it can still be another one
+    yield begin
+    yield {"type": "http.response.body", "body": first, "more_body": True}
+    async for chunk in chunks:
+        yield {"type": "http.response.body", "body": chunk, "more_body": True}
+    yield _EMPTY
 
 
 def _span(asked: bytes, size: int) -> tuple[int, int] | tuple[()] | None:
@@ -184,6 +208,10 @@ async def _send_small(scope: Scope, send: Send, ready: Ready) -> None:
         return
     await send(ready.start)
     await send(_EMPTY if scope["method"] == "HEAD" else ready.body)
+
+
+def _etag(kind: ObjectKind) -> bytes:
+    return f'"{kind.digest}"'.encode() if kind.digest else b""
 
 
 def _header(scope: Scope, name: bytes) -> bytes:
@@ -215,13 +243,30 @@ def _preflight() -> Headers:
     ]
 
 
+async def _refuse(send: Send, error: PlugregError) -> None:
+    absent = isinstance(error, NotAvailable)
+    await _problem(send, http_problem(404) if absent else problem_of(error))
+
+
 async def _problem(send: Send, problem: Problem, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    for message in _problem_messages(problem, more):
+        await send(message)
+
+
+def _problem_messages(problem: Problem, more: Iterable[tuple[bytes, bytes]] = ()) -> tuple[Message, ...]:
     body = problem_bytes(problem)
     headers = [(name.encode(), value.encode()) for name, value in problem_headers(problem).items()]
     headers += [(b"content-length", b"%d" % len(body)), *_EVERYWHERE[:2], *more]
-    await _answer(send, problem.status, headers, body)
+    return _messages(problem.status, headers, body)
 
 
 async def _answer(send: Send, status: int, headers: Headers, body: bytes = b"") -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    for message in _messages(status, headers, body):
+        await send(message)
+
+
+def _messages(status: int, headers: Headers, body: bytes) -> tuple[Message, ...]:
+    return (
+        {"type": "http.response.start", "status": status, "headers": headers},
+        {"type": "http.response.body", "body": body},
+    )

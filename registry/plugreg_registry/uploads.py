@@ -117,7 +117,7 @@ class PartWriter:
             NoSpace: `disk_full`.
         """
         if len(chunk) > self.left:
-            raise _too_large()
+            raise too_large()
         self.left -= len(chunk)
         self.offset = self.writer.write(chunk)
 
@@ -129,9 +129,9 @@ def session_id(secret: str) -> str:
 
 def _check(part: Part, session: UploadSession, length: int | None) -> None:
     if part.total > session.size or part.end > session.size:
-        raise _too_large()
+        raise too_large()
     if length is not None and length > part.end - part.start:
-        raise _too_large()
+        raise too_large()
     if part.total != session.size or (length is not None and length != part.end - part.start):
         raise InvalidInput(
             "upload_range",
@@ -140,5 +140,6 @@ def _check(part: Part, session: UploadSession, length: int | None) -> None:
         )
 
 
-def _too_large() -> TooLarge:
+def too_large() -> TooLarge:
+    """Return the refusal of an upload that breaks the promise of its statement."""
     return TooLarge("upload_too_large", "the upload is larger than its statement announced")

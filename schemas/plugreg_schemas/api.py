@@ -23,12 +23,14 @@ from plugreg_schemas.fields import (
 )
 from plugreg_schemas.manifest import Format, Requirement, Tier
 from plugreg_schemas.runtimes import RuntimeName
-from plugreg_schemas.statement import State
+from plugreg_schemas.statement import Owner, State
 from plugreg_schemas.trust.identity import Signer
 
 API_VERSION: Final = "1"
 PROBLEM_TYPE: Final = "application/problem+json"
 DISCOVERY_PATH: Final = ".well-known/plugreg.json"
+ONE_OWNER: Final = "one_owner"
+"""The code of a finding in a receipt: the plugin is new, and nobody but its publisher owns it."""
 
 
 class ProblemItem(Open):
@@ -177,7 +179,7 @@ class PluginDocument(Open):
     history: tuple[DigestField, ...]
     history_times: tuple[TimeField, ...] = ()
     """When the registry took each statement of `history`, in the same order."""
-    owners: tuple[Signer, ...]
+    owners: tuple[Owner, ...]
     signers: tuple[DocumentSigner, ...]
     versions: tuple[DocumentVersion, ...]
     skills: tuple[str, ...] = ()
@@ -189,6 +191,8 @@ class PluginDocument(Open):
             raise ValueError("a version names a signer that is not in `signers`")
         if len({entry.version for entry in self.versions}) < len(self.versions):
             raise ValueError("a version stands twice in `versions`")
+        if len(self.history_times) not in {0, len(self.history)}:
+            raise ValueError("`history_times` has not one time for each statement in `history`")
         return self
 
     def version(self, text: str) -> DocumentVersion | None:
@@ -197,11 +201,15 @@ class PluginDocument(Open):
 
 
 class PublishRequest(Closed):
-    """`POST /v1/publish`: the signed statement, the bundle's size in bytes, the key's public half."""
+    """`POST /v1/publish`: the signed statement, the bundle's size in bytes, the key's public half.
+
+    `provenance`: a Sigstore bundle of SLSA provenance v1 for the same bundle, by the same CI.
+    """
 
     statement: dict[str, Any]
     size: Annotated[int, Field(ge=1)]
     public_key: Annotated[str, Field(max_length=2048)] = ""
+    provenance: dict[str, Any] | None = None
 
 
 class StatementRequest(Closed):
@@ -217,6 +225,8 @@ class PublishSession(Open):
     session: str
     upload: str
     commit: str
+    direct: str | None = None
+    """Where the whole bundle may be put in one request instead, without any header of ours."""
     offset: int
     expires: TimeField
 

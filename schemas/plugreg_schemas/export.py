@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from plugreg_schemas import api, statement
+from plugreg_schemas import api, index, listing, statement
 from plugreg_schemas.formats import keel_schema
 from plugreg_schemas.formats.dagstack import fields as dagstack_fields
 from plugreg_schemas.runtimes import Runtime
@@ -40,6 +40,10 @@ MODELS: Final[dict[str, type[BaseModel]]] = {
     "predicate-owners": statement.Owners,
     "predicate-yank": statement.Yank,
     "predicate-status": statement.Status,
+    "trust": index.TrustDocument,
+    "revocations": index.RevocationList,
+    "catalog": listing.Listing,
+    "catalog-page": listing.ListingPage,
 }
 
 UNIONS: Final[dict[str, tuple[str, TypeAdapter[Any]]]] = {

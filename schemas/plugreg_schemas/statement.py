@@ -12,9 +12,9 @@ beside it.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from plugreg_schemas.documents import canonical_json, parse_json
 from plugreg_schemas.errors import IntegrityError, InvalidInput
@@ -24,18 +24,65 @@ from plugreg_schemas.fields import (
     NameField,
     ReasonField,
     RegistryIdField,
+    TimeField,
     VersionField,
     check_model,
 )
 from plugreg_schemas.manifest import Format
 from plugreg_schemas.names import Digest, quoted
-from plugreg_schemas.trust.identity import Signer
+from plugreg_schemas.trust.identity import CiSigner, KeySigner, OidcSigner, Signer
+
+if TYPE_CHECKING:
+    from plugreg_schemas.trust.identity import AnySigner
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATES: Final = "https://plugreg.dev/attestation/"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 
 State = Literal["active", "deprecated", "quarantined", "removed"]
+
+
+_Pattern = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\s\x00-\x1f\x7f-\x9f]+$")]
+
+
+class KeyOwner(KeySigner):
+    """A key that owns a name: from `not_before` on, until just before `not_after`."""
+
+    not_before: TimeField | None = None
+    not_after: TimeField | None = None
+
+    @model_validator(mode="after")
+    def _begins_before_it_ends(self) -> Self:
+        if self.not_before and self.not_after and self.not_before >= self.not_after:
+            raise ValueError("`not_before` must lie before `not_after`")
+        return self
+
+
+class CiOwner(CiSigner):
+    """A CI workflow that owns a name: at every ref, or at those that match `refs` (`*` and `?`)."""
+
+    refs: _Pattern | None = None
+
+
+AnyOwner = KeyOwner | OidcSigner | CiOwner
+Owner = Annotated[KeyOwner | OidcSigner | CiOwner, Field(discriminator="kind")]
+
+
+def owner_of(signer: AnySigner) -> AnyOwner:
+    """Return the owner entry of an identity: itself where it is one, else one without conditions."""
+    match signer:
+        case KeyOwner() | CiOwner() | OidcSigner():
+            return signer
+        case KeySigner():
+            return KeyOwner(id=signer.id)
+        case CiSigner():
+            return CiOwner(**signer.model_dump())
+
+
+def conditions_of(owner: AnyOwner) -> dict[str, Any]:
+    """Return the conditions of an owner that are set, as they travel."""
+    members = {"not_before", "not_after", "refs"}
+    return owner.model_dump(mode="json", include=members, exclude_none=True)
 
 
 class Publish(Closed):
@@ -55,10 +102,12 @@ class _Successor(Closed):
 
 
 class Owners(_Successor):
-    """Owners are added and removed."""
+    """Owners are added and removed. Who is an owner already can be added with other conditions."""
 
-    add: Annotated[tuple[Signer, ...], Field(max_length=100)] = ()
+    add: Annotated[tuple[Owner, ...], Field(max_length=100)] = ()
     remove: Annotated[tuple[Signer, ...], Field(max_length=100)] = ()
+    reason: ReasonField | None = None
+    """Why, where an administrator gives the name to others."""
 
 
 class Yank(_Successor):

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import threading
+import time
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
 import pytest
 
+from plugreg import link
+from plugreg.arrival import Arrival
 from plugreg.link import Link, Patience, raise_for
+from plugreg.objects import HttpObjects
 from plugreg_schemas.errors import NotAvailable, PlugregError
 from tests.support.scripted import Answer, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ONCE = Patience(tries=1)
 
@@ -69,3 +82,47 @@ def test_a_status_that_is_neither_success_nor_error(status: int) -> None:
         pytest.raises(NotAvailable, match="http_error"),
     ):
         raise_for(Link(server.url, patience=ONCE).once("GET", "x"))
+
+
+@contextmanager
+def dripping(pause_s: float) -> Iterator[str]:
+    """A server that sends the head of every answer at once, and then a byte now and then."""
+
+    class Drip(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            with suppress(OSError):
+                while not ended.wait(pause_s):
+                    self.wfile.write(b" ")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the library
+            """Say nothing."""
+
+    ended = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Drip)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        ended.set()
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_registry_that_sends_a_byte_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow retrieval: no read takes long, and all of them together would never end."""
+    monkeypatch.setattr(link, "DRIP_SECONDS", 1)
+    with dripping(0.05) as url:
+        began = time.monotonic()
+        with pytest.raises(NotAvailable) as refused:
+            Link(url, patience=ONCE).whole("GET", "x")
+        assert refused.value.code == "registry_unreachable"
+        into = io.BytesIO()
+        arrival = Arrival(into, 1_000_000)
+        HttpObjects(Link(url, patience=ONCE)).receive("x", arrival, lambda *_: None)
+        assert 0 < arrival.done < 1000
+        assert time.monotonic() - began < 10

@@ -511,7 +511,8 @@ def test_from_the_key_to_the_owner_in_words(capsys: Capture, here: Path) -> None
 
         bob = ask("key", "show", "bob")["id"]
         done = ask("publish", "demo", "--key", "ada")
-        assert list(done) == ["name", "version", "digest", "registry", "signer", "findings", "url", "already"]
+        members = ["name", "version", "digest", "registry", "signer", "findings", "url", "already", "index"]
+        assert list(done) == members
         assert ask("publish", "demo", "--key", "ada")["already"] is True
         assert ask("yank", "demo@0.1.0", "--reason", "loses data", "--key", "ada")["revision"] == 1
         shown = ask("info", "demo")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plugreg.index.terms import Terms
 from plugreg.info import info, look_up
 from plugreg.link import Patience
 from plugreg.publish import prepare, publish
@@ -50,8 +51,8 @@ def server(registry: SmallRegistry) -> Iterator[Server]:
 
 
 @pytest.fixture
-def remote(server: Server) -> Remote:
-    return Remote(server.url, patience=QUICK)
+def remote(server: Server, tmp_path: Path) -> Remote:
+    return Remote(server.url, Terms(tmp_path / "home"), patience=QUICK)
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_registry_that_claims_to_be_another_place(
 
 
 def test_registry_whose_id_is_not_the_known_one(folder: Path, key: KeyFile, server: Server) -> None:
-    remote = Remote(server.url, expected_id=OTHER_REGISTRY, patience=QUICK)
+    remote = Remote(server.url, Terms(folder / "home"), expected_id=OTHER_REGISTRY, patience=QUICK)
     with pytest.raises(IntegrityError) as refused:
         publish(prepare(folder), remote, key)
     assert refused.value.code == "registry_changed"
@@ -202,7 +203,7 @@ def test_a_version_that_is_not_the_manifests(folder: Path, version: str) -> None
 
 
 def test_info_shows_only_what_is_proved(
-    folder: Path, key: KeyFile, remote: Remote, registry: SmallRegistry
+    folder: Path, key: KeyFile, remote: Remote, registry: SmallRegistry, tmp_path: Path
 ) -> None:
     publish(prepare(folder), remote, key)
     shown = info(remote, Ref.parse("demo"), {"PATH": ""}).as_dict()
@@ -220,8 +221,9 @@ def test_info_shows_only_what_is_proved(
         return type(answer)(200, answer.content.replace(b"e", b"f", 1))
 
     registry.before = altered
+    elsewhere = Remote(remote.url, Terms(tmp_path / "elsewhere"), patience=QUICK)
     with pytest.raises(IntegrityError) as refused:
-        info(remote, Ref.parse("demo"), {})
+        info(elsewhere, Ref.parse("demo"), {})
     assert refused.value.code == "attestation_altered"
 
 
@@ -237,10 +239,12 @@ def test_info_of_a_version_that_is_not_there(folder: Path, key: KeyFile, remote:
         assert refused.value.code == code
 
 
-def test_a_name_in_two_registries_is_nobodys(folder: Path, key: KeyFile, remote: Remote) -> None:
+def test_a_name_in_two_registries_is_nobodys(
+    folder: Path, key: KeyFile, remote: Remote, tmp_path: Path
+) -> None:
     publish(prepare(folder), remote, key)
     with serving(SmallRegistry(id=OTHER_REGISTRY)) as second:
-        other = Remote(second.url, patience=QUICK)
+        other = Remote(second.url, Terms(tmp_path / "home"), patience=QUICK)
         assert look_up([other, remote], Ref.parse("demo"), {}).registry["id"] == REGISTRY
         publish(prepare(folder), other, key)
         with pytest.raises(NotAllowed) as refused:

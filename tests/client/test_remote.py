@@ -5,15 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import socket
-import ssl
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugreg.link import MAX_DOCUMENT, MAX_REDIRECTS, Patience, check_url, error_of, is_loopback
-from plugreg.remote import CLIENT_LIMITS, Remote
+from plugreg.index.terms import Terms
+from plugreg.link import MAX_DOCUMENT, MAX_REDIRECTS, Link, Patience, check_url, error_of
+from plugreg.network import is_loopback
+from plugreg.reader import CLIENT_LIMITS
+from plugreg.remote import Remote
 from plugreg_schemas.api import Problem, PublishSession, Receipt
 from plugreg_schemas.errors import (
     INTEGRITY_CODES,
@@ -44,6 +47,7 @@ QUICK = Patience(tries=4, first_pause_s=0.001, longest_pause_s=0.01)
 BUNDLE = bytes(range(256)) * 4000
 DIGEST = Digest.of(BUNDLE)
 BLOB = f"/blobs/sha256/{DIGEST.hex}"
+STATEMENT = f"/attestations/sha256/{DIGEST.hex}.json"
 DISCOVERY = "/.well-known/plugreg.json"
 LIMITS = {
     "compressed": 64 << 20,
@@ -63,6 +67,12 @@ def discovery(**changes: Any) -> Answer:
     )
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, with a home of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
     """Serve the discovery document, and everything else by the function that is given."""
@@ -78,7 +88,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 
 def connect(server: Server, **options: Any) -> Remote:
-    return Remote(server.url, **{"patience": QUICK, **options})
+    return Remote(server.url, Terms(Path("home")), **{"patience": QUICK, **options})
 
 
 def downloaded(remote: Remote, *, size: int = len(BUNDLE), digest: Digest = DIGEST) -> bytes:
@@ -116,23 +126,113 @@ def test_a_server_that_ignores_range_begins_again(serve: Callable[..., Server]) 
     assert downloaded(connect(server)) == BUNDLE
 
 
-def test_an_answer_that_begins_elsewhere_is_never_stitched_into_a_wrong_bundle(
+def test_a_body_in_chunks_that_ends_early_goes_on(serve: Callable[..., Server]) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    whole = f"{1000:x}\r\n".encode() + BUNDLE[:1000] + b"\r\n"
+    for cut in (b"", b"1000", f"{5000:x}\r\n".encode() + BUNDLE[1000:1500]):
+        wire = head + whole + cut
+
+        def answer(request: Request, wire: bytes = wire) -> Answer:
+            return Answer(wire=wire) if request.number == 0 else part_of(request)
+
+        assert downloaded(connect(serve(answer))) == BUNDLE
+
+
+def test_a_length_that_is_none(serve: Callable[..., Server]) -> None:
+    """Without a length nothing tells that the first answer was cut but the size in the signed document."""
+    negative = {"Content-Length": "-1"}
+
+    def answer(request: Request) -> Answer:
+        return Answer(200, BUNDLE, negative, sent=300_000) if request.number == 0 else part_of(request)
+
+    server = serve(answer)
+    assert downloaded(connect(server)) == BUNDLE
+    with pytest.raises(Temporary) as refused:
+        downloaded(connect(serve(lambda _: Answer(200, BUNDLE, negative, sent=1000))))
+    assert refused.value.code == "download_incomplete"
+
+
+def test_a_part_that_begins_elsewhere_is_dropped_and_everything_asked_for_again(
     serve: Callable[..., Server],
+) -> None:
+    def answer(request: Request) -> Answer:
+        if "Range" not in request.headers:
+            return Answer(200, BUNDLE, sent=300_000 if request.number == 0 else None)
+        return Answer(206, BUNDLE[1000:], {"Content-Range": f"bytes 1000-{len(BUNDLE) - 1}/{len(BUNDLE)}"})
+
+    server = serve(answer)
+    assert downloaded(connect(server)) == BUNDLE
+    assert [request.headers.get("Range") for request in server.of("GET", BLOB)] == [
+        None,
+        f"bytes=300000-{len(BUNDLE) - 1}",
+        None,
+    ]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Range": "bytes */1024000"}, {"Content-Range": "x"}])
+def test_a_part_that_does_not_say_where_it_begins_is_never_used(
+    serve: Callable[..., Server], headers: dict[str, str]
 ) -> None:
     def answer(request: Request) -> Answer:
         if request.number == 0:
             return Answer(200, BUNDLE, sent=300_000)
-        return Answer(206, BUNDLE[1000:], {"Content-Range": f"bytes 1000-{len(BUNDLE) - 1}/{len(BUNDLE)}"})
+        return Answer(206, BUNDLE[300_000:], headers)
 
-    with pytest.raises(PlugregError) as refused:
+    with pytest.raises(Temporary) as refused:
         downloaded(connect(serve(answer)))
-    assert refused.value.code in {"digest_mismatch", "download_incomplete"}
+    assert refused.value.code == "download_incomplete"
+
+
+OTHER = bytes(reversed(BUNDLE))
+
+
+def test_an_object_that_changed_between_two_parts_is_asked_for_by_its_tag(
+    serve: Callable[..., Server],
+) -> None:
+    def answer(request: Request) -> Answer:
+        if request.number == 0:
+            return Answer(200, OTHER, {"ETag": '"old"'}, sent=300_000)
+        if request.headers.get("If-Range", '"new"') != '"new"':
+            return Answer(200, BUNDLE, {"ETag": '"new"'})
+        return part_of(request)
+
+    server = serve(answer)
+    assert downloaded(connect(server)) == BUNDLE
+    assert [request.headers.get("If-Range") for request in server.of("GET", BLOB)] == [None, '"old"']
+
+
+@pytest.mark.parametrize("tags", [('"old"', '"new"'), ("", ""), ('W/"a"', 'W/"a"')], ids=str)
+def test_parts_of_two_objects_are_not_called_tampering(
+    serve: Callable[..., Server], tags: tuple[str, str]
+) -> None:
+    """Whether the second part shows its tag or not: what does not fit together is fetched again, whole."""
+
+    def answer(request: Request) -> Answer:
+        if request.number == 0:
+            return Answer(200, OTHER, {"ETag": tags[0]}, sent=300_000)
+        made = part_of(request)
+        return replace(made, headers={**made.headers, "ETag": tags[1]})
+
+    server = serve(answer)
+    assert downloaded(connect(server)) == BUNDLE
+    asked = server.of("GET", BLOB)
+    assert len(asked) == 3
+    assert "Range" not in asked[2].headers
+    assert all('W/"' not in request.headers.get("If-Range", "") for request in asked)
+
+
+def test_whole_bytes_that_are_wrong_are_tampering_after_a_cut_too(serve: Callable[..., Server]) -> None:
+    server = serve(lambda request: Answer(200, OTHER, sent=300_000 if request.number == 0 else None))
+    with pytest.raises(IntegrityError) as refused:
+        downloaded(connect(server))
+    assert refused.value.code == "digest_mismatch"
 
 
 def test_a_download_that_never_completes_is_temporary(serve: Callable[..., Server]) -> None:
     with pytest.raises(Temporary) as refused:
         downloaded(connect(serve(lambda request: part_of(request, sent=10))))
     assert refused.value.code == "download_incomplete"
+    assert f"incomplete: got 40 of {len(BUNDLE)} bytes" in refused.value.message
 
 
 def test_wrong_bytes_of_the_right_size(serve: Callable[..., Server]) -> None:
@@ -167,7 +267,7 @@ def test_progress_is_told_up_to_the_last_byte(serve: Callable[..., Server]) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "code"), [(404, NotAvailable, "bundle_missing"), (410, Gone, "plugin_removed")]
+    ("status", "kind", "code"), [(404, NotAvailable, "bundle_missing"), (410, Gone, "object_missing")]
 )
 def test_a_bundle_that_is_not_there(
     serve: Callable[..., Server], status: int, kind: type[PlugregError], code: str
@@ -183,8 +283,8 @@ def test_a_bundle_that_is_not_there(
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_passing_fault_is_tried_again(serve: Callable[..., Server], status: int) -> None:
     server = serve(lambda request: Answer(status) if request.number < 2 else Answer(200, b"{}"))
-    assert connect(server).document("demo") == b"{}"
-    assert len(server.of("GET", "/index/plugins/demo.json")) == 3
+    assert connect(server).attestation(DIGEST) == b"{}"
+    assert len(server.of("GET", STATEMENT)) == 3
 
 
 @pytest.mark.parametrize(
@@ -193,7 +293,7 @@ def test_a_passing_fault_is_tried_again(serve: Callable[..., Server], status: in
 def test_retry_after_is_obeyed_only_as_long_as_is_bearable(serve: Callable[..., Server], wanted: str) -> None:
     head = {"Retry-After": wanted}
     server = serve(lambda request: Answer(503, headers=head) if request.number == 0 else Answer(200, b"{}"))
-    assert connect(server).document("demo") == b"{}"
+    assert connect(server).attestation(DIGEST) == b"{}"
 
 
 def test_retry_after_beats_our_own_pause() -> None:
@@ -205,13 +305,13 @@ def test_retry_after_beats_our_own_pause() -> None:
 def test_a_fault_that_stays_is_temporary_with_the_registrys_own_words(serve: Callable[..., Server]) -> None:
     server = serve(lambda _: problem(503, "store_unavailable", hint="wait", retryable=True, request_id="r1"))
     with pytest.raises(Temporary) as refused:
-        connect(server).document("demo")
+        connect(server).attestation(DIGEST)
     assert (refused.value.code, refused.value.hint, refused.value.details["request_id"]) == (
         "store_unavailable",
         "wait",
         "r1",
     )
-    assert len(server.of("GET", "/index/plugins/demo.json")) == QUICK.tries
+    assert len(server.of("GET", STATEMENT)) == QUICK.tries
 
 
 @pytest.mark.parametrize(
@@ -219,19 +319,20 @@ def test_a_fault_that_stays_is_temporary_with_the_registrys_own_words(serve: Cal
 )
 def test_an_answer_that_breaks_off_is_asked_for_again(serve: Callable[..., Server], broken: Answer) -> None:
     server = serve(lambda request: broken if request.number == 0 else Answer(200, b"{}"))
-    assert connect(server).document("demo") == b"{}"
+    assert connect(server).attestation(DIGEST) == b"{}"
 
 
 def test_an_answer_that_always_breaks_off(serve: Callable[..., Server]) -> None:
     with pytest.raises(NotAvailable) as refused:
-        connect(serve(lambda _: Answer(200, b'{"name": "demo"}', sent=5))).document("demo")
+        connect(serve(lambda _: Answer(200, b'{"name": "demo"}', sent=5))).attestation(DIGEST)
     assert refused.value.code == "registry_unreachable"
 
 
 def test_unreachable_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        remote = Remote(f"http://127.0.0.1:{taken.getsockname()[1]}", patience=QUICK)
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        remote = Remote(url, Terms(Path("home")), patience=QUICK)
         with pytest.raises(NotAvailable) as refused:
             _ = remote.discovery
     assert refused.value.code == "registry_unreachable"
@@ -261,7 +362,7 @@ def test_not_a_registry(answer: Answer) -> None:
 
 def test_another_registry_answers_at_the_url(serve: Callable[..., Server]) -> None:
     remote = connect(serve(part_of, registry={"id": OTHER_REGISTRY}), expected_id=REGISTRY)
-    for ask in (lambda: remote.document("demo"), lambda: downloaded(remote), lambda: remote.ref):
+    for ask in (lambda: remote.attestation(DIGEST), lambda: downloaded(remote), lambda: remote.ref):
         with pytest.raises(IntegrityError) as refused:
             ask()
         assert refused.value.code == "registry_changed"
@@ -269,7 +370,7 @@ def test_another_registry_answers_at_the_url(serve: Callable[..., Server]) -> No
 
 def test_a_registry_of_another_age(serve: Callable[..., Server]) -> None:
     with pytest.raises(NotAvailable) as refused:
-        connect(serve(part_of, **{"api-versions": ["2"]})).document("demo")
+        connect(serve(part_of, **{"api-versions": ["2"]})).attestation(DIGEST)
     assert refused.value.code == "api_version_unsupported"
 
 
@@ -289,21 +390,21 @@ def test_the_smaller_limits_count(serve: Callable[..., Server]) -> None:
 
 def test_document_without_end_is_cut_off(serve: Callable[..., Server]) -> None:
     with pytest.raises(TooLarge) as refused:
-        connect(serve(lambda _: Answer(200, b" " * (MAX_DOCUMENT + 1)))).document("demo")
+        connect(serve(lambda _: Answer(200, b" " * (MAX_DOCUMENT + 1)))).attestation(DIGEST)
     assert refused.value.code == "document_too_large"
 
 
 def test_a_bomb_in_the_content_encoding_is_not_unpacked(serve: Callable[..., Server]) -> None:
     bomb = gzip.compress(bytes(64 << 20))
-    got = connect(serve(lambda _: Answer(200, bomb, {"Content-Encoding": "gzip"}))).document("demo")
+    got = connect(serve(lambda _: Answer(200, bomb, {"Content-Encoding": "gzip"}))).attestation(DIGEST)
     assert got == bomb
 
 
 def test_nothing_there_is_said_in_terms_of_what_was_asked_for(serve: Callable[..., Server]) -> None:
     remote = connect(serve(lambda _: Answer(404)))
-    with pytest.raises(NotAvailable) as refused:
+    with pytest.raises(Unverifiable) as no_index:
         remote.document("demo")
-    assert refused.value.code == "plugin_not_found"
+    assert no_index.value.code == "index_missing"
     with pytest.raises(Unverifiable) as missing:
         remote.attestation(DIGEST)
     assert missing.value.code == "attestation_missing"
@@ -321,10 +422,37 @@ def test_redirect_to_another_origin_carries_nothing_of_ours(serve: Callable[...,
     assert request.headers.keys() <= {"Host", "User-Agent", "Accept-Encoding"}
 
 
+def test_credentials_stay_with_the_registry(serve: Callable[..., Server]) -> None:
+    """Storage refuses a signed address that comes with a second credential, and should not learn ours."""
+    ours = {"Authorization": "Bearer s3cret", "Cookie": "a=b", "X-Api-Key": "s3cret", "Range": "bytes=5-9"}
+
+    def strict(request: Request) -> Answer:
+        seen = request.headers.keys() & ours.keys()
+        return (
+            Answer(307, headers={"Location": server.url + "back"}) if seen == {"Range"} else problem(400, "x")
+        )
+
+    with serving(strict) as storage:
+        server = serve(
+            lambda request: (
+                Answer(200, b"done")
+                if request.path == "/back"
+                else Answer(307, headers={"Location": storage.url + "signed?signature=1"})
+            )
+        )
+        link = Link(server.url, patience=QUICK)
+        with link.once("GET", "blob", headers=ours) as answer:
+            assert answer.status == 200
+        asked = [request.headers.keys() & ours.keys() for request in server.requests]
+        assert asked == [ours.keys(), {"Range"}]
+        with link.once("GET", storage.url + "named-by-the-registry", headers=ours) as answer:
+            assert answer.status == 200
+
+
 def test_redirect_in_a_circle(serve: Callable[..., Server]) -> None:
     server = serve(lambda request: Answer(302, headers={"Location": request.path}))
     with pytest.raises(NotAvailable) as refused:
-        connect(server).document("demo")
+        connect(server).attestation(DIGEST)
     assert refused.value.code == "too_many_redirects"
     assert len(server.requests) == 1 + MAX_REDIRECTS + 1
 
@@ -345,9 +473,9 @@ def test_a_registry_cannot_lead_to_an_open_or_foreign_place(
     if kind == "redirect":
         server = serve(lambda _: Answer(302, headers={"Location": to}))
     else:
-        server = serve(part_of, urls={"plugin": to})
+        server = serve(part_of, urls={"attestation": to})
     with pytest.raises(NotAvailable) as refused:
-        connect(server).document("demo")
+        connect(server).attestation(DIGEST)
     assert refused.value.code == code
 
 
@@ -400,6 +528,34 @@ def test_an_upload_in_one_go(serve: Callable[..., Server]) -> None:
     (put,) = server.of("PUT", UPLOAD)
     assert put.headers["Content-Range"] == f"bytes 0-{len(BUNDLE) - 1}/{len(BUNDLE)}"
     assert put.headers["Content-Length"] == str(len(BUNDLE))
+
+
+def test_a_bundle_goes_straight_to_the_store_where_that_is_offered(serve: Callable[..., Server]) -> None:
+    taken: list[Request] = []
+
+    def store(request: Request) -> Answer:
+        taken.append(request)
+        return Answer(200)
+
+    server = serve(Upload())
+    with serving(store) as other:
+        offered = session().model_copy(update={"direct": f"{other.url}staging?signature=x"})
+        connect(server).upload(offered, BUNDLE)
+    assert [request.body for request in taken] == [BUNDLE]
+    assert "Authorization" not in taken[0].headers
+    assert "Transfer-Encoding" not in taken[0].headers
+    assert server.of("PUT", UPLOAD) == []
+
+
+@pytest.mark.parametrize("answer", [Answer(403), Answer(503), Answer(silent=True)])
+def test_a_store_that_does_not_take_the_bundle_stops_nobody(
+    serve: Callable[..., Server], answer: Answer
+) -> None:
+    upload = Upload()
+    with serving(lambda _: answer) as other:
+        offered = session().model_copy(update={"direct": f"{other.url}staging"})
+        connect(serve(upload)).upload(offered, BUNDLE)
+    assert upload.content == BUNDLE
 
 
 def test_a_cut_upload_goes_on_where_the_registry_is(serve: Callable[..., Server]) -> None:
@@ -616,56 +772,3 @@ def test_open_http_only_to_this_machine_unless_it_is_asked_for(url: str) -> None
 )
 def test_loopback(host: str, here: bool) -> None:
     assert is_loopback(host) is here
-
-
-def test_a_certificate_that_nobody_vouches_for() -> None:
-    with ExitStack() as stack:
-        listener = stack.enter_context(_tls_listener())
-        remote = Remote(f"https://127.0.0.1:{listener}/", patience=QUICK)
-        for ask in (lambda: remote.discovery, lambda: remote.document("demo")):
-            with pytest.raises(NotAvailable) as refused:
-                ask()
-            assert refused.value.code == "tls_failed"
-
-
-def _tls_listener() -> Any:
-    import datetime as dt
-    import tempfile
-    import threading
-    from contextlib import contextmanager, suppress
-    from pathlib import Path
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    @contextmanager
-    def listening() -> Iterator[int]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
-        now = dt.datetime.now(dt.UTC)
-        builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + dt.timedelta(days=1))
-        pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM) + key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "pem").write_bytes(pem)
-            context.load_cert_chain(Path(folder) / "pem")
-        with socket.create_server(("127.0.0.1", 0)) as server:
-
-            def accept() -> None:
-                with suppress(OSError):
-                    while True:
-                        client, _ = server.accept()
-                        with client, suppress(OSError):
-                            context.wrap_socket(client, server_side=True)
-
-            thread = threading.Thread(target=accept, daemon=True)
-            thread.start()
-            yield int(server.getsockname()[1])
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
-
-    return listening()

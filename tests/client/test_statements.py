@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plugreg import statements
+from plugreg.index.terms import Terms
 from plugreg.link import Patience
 from plugreg.publish import prepare, publish
 from plugreg.remote import Remote
@@ -53,7 +54,7 @@ def bob(tmp_path: Path) -> KeyFile:
 @pytest.fixture
 def remote(server: Server, tmp_path: Path, ada: KeyFile) -> Remote:
     """A registry in which ada has published `demo` 0.1.0."""
-    reached = Remote(server.url, patience=QUICK)
+    reached = Remote(server.url, Terms(tmp_path / "home"), patience=QUICK)
     init(tmp_path / "demo")
     publish(prepare(tmp_path / "demo"), reached, ada)
     return reached
@@ -167,9 +168,10 @@ def test_nothing_is_signed_after_a_history_that_is_not_proved(
 
 
 def test_nothing_is_signed_for_a_registry_whose_histories_are_of_another(
-    remote: Remote, ada: KeyFile, registry: SmallRegistry, server: Server
+    remote: Remote, ada: KeyFile, registry: SmallRegistry, server: Server, tmp_path: Path
 ) -> None:
     registry.id = OTHER_REGISTRY
+    other = Remote(server.url, Terms(tmp_path / "home"), patience=QUICK)
     with pytest.raises(IntegrityError) as refused:
-        statements.yank(Remote(server.url, patience=QUICK), ada, "demo", "0.1.0", "x")
+        statements.yank(other, ada, "demo", "0.1.0", "x")
     assert refused.value.code == "registry_mismatch"

@@ -31,9 +31,17 @@ def test_every_command_is_one_that_plugreg_has(path: Path) -> None:
         line.strip() for text in texts(yaml.safe_load(path.read_text("utf-8"))) for line in text.splitlines()
     ]
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("plugreg ")]
-    assert [words[0] for words in commands] == ["check", "publish"]
-    for words in commands:
-        assert build_parser().parse_args(words).version
+    assert [words[0] for words in commands] == ["check", "registry", "publish"]
+    check, add, publish = (build_parser().parse_args(words) for words in commands)
+    assert check.version == publish.version
+    assert add.root_digest
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_example_publishes_to_a_registry_whose_root_is_not_pinned(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.index("--root-digest") < text.index("plugreg publish . ")
+    assert "PLUGREG_FIRST_USE: refuse" in text
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plugreg_registry.metadata.migrate import HEAD
 from plugreg_registry.settings import check_exposure, read_settings
 from plugreg_schemas.errors import NotAllowed, UsageError
 from tests.support.publisher import Author, ask, plugin
@@ -50,7 +51,7 @@ def test_init_makes_a_data_folder_and_repeats(tmp_path: Path) -> None:
     assert "registry  urn:uuid:" in first.stdout
     assert (tmp_path / "plugreg-data" / "registry.sqlite3").is_file()
     assert command("init", cwd=tmp_path).stdout == first.stdout
-    assert "0002 already" in command("migrate", cwd=tmp_path).stdout
+    assert f"{HEAD} already" in command("migrate", cwd=tmp_path).stdout
 
 
 def test_an_id_is_chosen_once(tmp_path: Path) -> None:
@@ -122,8 +123,8 @@ def test_all_bad_settings_are_named_at_once(tmp_path: Path) -> None:
         "PLUGREG_REGISTRY_INDEX_MAX_AGE": "-1",
         "PLUGREG_REGISTRY_PUBLIC_URL": "ftp://user:secret@example.com",
         "PLUGREG_REGISTRY_ADMISSION": "someone",
-        "PLUGREG_REGISTRY_DATABASE": "postgresql://user:secret@host/db",
-        "PLUGREG_REGISTRY_BLOBS": "s3://bucket/prefix",
+        "PLUGREG_REGISTRY_DATABASE": "postgresql://user:secret@word@host/db",
+        "PLUGREG_REGISTRY_BLOBS": "s3://",
         "PLUGREG_REGISTRY_LIMITS_MEMBERS": "many",
         "PLUGREG_REGISTRY_LIMITS_RATIO": "0",
     }

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from plugreg_registry.documents import plain_document
 from plugreg_registry.examination import examine
-from plugreg_registry.index import plain_document
-from plugreg_registry.policy import Arrival, with_release
+from plugreg_registry.policy import Arrival, Rules, with_release
 from plugreg_registry.records import PluginRecord, StoredRelease, StoredStatement
 from plugreg_schemas import formats
 from plugreg_schemas.alternatives import Offer
@@ -23,6 +23,7 @@ from plugreg_schemas.bundle import DEFAULT_LIMITS
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import Conflict
 from plugreg_schemas.hosts import host_from
+from plugreg_schemas.index import Admins
 from plugreg_schemas.names import Digest
 from plugreg_schemas.resolve import resolve
 from plugreg_schemas.statement import Publish
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from tests.support.publisher import Answer
 
 Files = dict[str, bytes | str]
+RULES = Rules(Admission(), Admins(), datetime(2026, 2, 1, tzinfo=UTC))
 
 
 def dagstack(name: str, version: str = "1.0.0") -> Files:
@@ -196,7 +198,7 @@ class TestKindImmutable:
         record, arrival, release = thousandth(keel("demo"), "keel", 1)
         other = examined(keel("demo", "9.0.0", "webview"), "keel", "9.0.0")
         with pytest.raises(Conflict, match="kind_immutable"):
-            with_release(record, arrival, replace(release, version="9.0.0", facts=other), Admission())
+            with_release(record, arrival, replace(release, version="9.0.0", facts=other), RULES)
 
 
 @pytest.fixture(scope="module")

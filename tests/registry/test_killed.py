@@ -6,15 +6,21 @@ import http.client
 import io
 import json
 import random
+import shutil
 import threading
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plugreg_registry.app import Registry, compose, prepare
+from plugreg_registry.blobs.locks import Presence
+from plugreg_registry.metadata.lease import DatabaseLease
 from plugreg_registry.settings import read_settings
+from plugreg_registry.signed_files import SignedFiles
 from plugreg_registry.uploads import Part
 from plugreg_schemas.api import PluginDocument, PublishRequest, PublishSession, StatementRequest
+from plugreg_schemas.index import hashed_target_key, plugin_target
+from plugreg_schemas.names import Digest
 from tests.support.publisher import Author, ask, b64, canonical, digest_of, plugin, publish_statement
 from tests.support.registries import running
 
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from plugreg_registry.ports import Lease
     from plugreg_registry.publishing import Publishing
     from plugreg_registry.settings import Settings
 
@@ -31,21 +38,25 @@ class PowerCut(BaseException):
 
 
 class Line:
-    """Counts the calls of the ports, and cuts before or after one of them."""
+    """Counts the calls of the ports, and cuts before or after one of them: from then on nothing is done."""
 
     def __init__(self, cut: int = -1) -> None:
         self.calls = 0
         self.cut = cut
+        self.over = False
 
     def through(self, port: object) -> Any:
         return _Wired(self, port)
 
     def call(self, act: Callable[..., object], *given: object) -> object:
+        if self.over:
+            raise PowerCut
         place, self.calls = self.calls, self.calls + 1
-        if place == self.cut // 2 and self.cut % 2 == 0:
+        self.over = place == self.cut // 2
+        if self.over and self.cut % 2 == 0:
             raise PowerCut
         answer = act(*given)
-        if place == self.cut // 2 and self.cut % 2 == 1:
+        if self.over:
             if isinstance(answer, io.IOBase):
                 answer.close()  # as the end of a process does
             raise PowerCut
@@ -62,15 +73,31 @@ class _Wired:
 
 
 def wired(publishing: Publishing, line: Line) -> Publishing:
-    """The same services, with every port behind the line."""
+    """The same services, with every port behind the line, in a process that is already dead to all others."""
     ports = {name: line.through(getattr(publishing, name)) for name in ("releases", "journal", "blobs")}
     uploads = replace(
         publishing.uploads,
         sessions=line.through(publishing.uploads.sessions),
         spool=line.through(publishing.uploads.spool),
     )
-    index = replace(publishing.index, **ports)
+    index = replace(
+        publishing.index,
+        **ports,
+        backlog=line.through(publishing.index.backlog),
+        leftovers=line.through(publishing.index.leftovers),
+        lease=line.through(dead_holder(publishing.index.lease)),
+        files=replace(publishing.index.files, blobs=ports["blobs"]),
+    )
     return replace(publishing, uploads=uploads, index=index, **ports)
+
+
+def dead_holder(lease: Lease) -> Lease:
+    """The lease as a process holds it that has died: its file is there, and nobody has locked it."""
+    assert isinstance(lease, DatabaseLease)
+    presence = getattr(lease.may_live, "__self__", None)
+    assert isinstance(presence, Presence)
+    presence.path("dead").touch()
+    return replace(lease, holder="dead")
 
 
 def publish(publishing: Publishing, author: Author, name: str) -> None:
@@ -98,6 +125,8 @@ def _restart(settings: Settings) -> Registry:
 def _check_whole(registry: Registry, settings: Settings, name: str) -> bool:
     """Whether the plugin is visible; if it is, all of it must be."""
     file = settings.objects / "index" / "plugins" / f"{name}.json"
+    assert registry.index.backlog.waiting(10) == ()
+    _check_signed(registry, file, name)
     record = registry.services.publishing.releases.find(name)
     assert file.exists() == (record is not None), "the index shows what is released, and all of it"
     if record is None:
@@ -110,6 +139,18 @@ def _check_whole(registry: Registry, settings: Settings, name: str) -> bool:
         attestation = settings.objects / "attestations" / "sha256" / f"{digest[7:]}.json"
         assert digest_of(attestation.read_bytes()) == digest
     return True
+
+
+def _check_signed(registry: Registry, file: Path, name: str) -> None:
+    """The signed index lists exactly the document that everybody sees, and has its bytes."""
+    index, path = registry.index, plugin_target(name)
+    state = SignedFiles(index.blobs, index.files.keys).state()  # as somebody who remembers nothing
+    listed = index.files.bin(state, state.bins.get_role_for_target(path)).targets.get(path)
+    assert (listed is not None) == file.exists()
+    if listed is not None:
+        assert listed.hashes["sha256"] == digest_of(file.read_bytes())[7:]
+        with index.blobs.open(hashed_target_key(path, Digest(digest_of(file.read_bytes())))) as stored:
+            assert stored.read() == file.read_bytes()
 
 
 def _audited(registry: Registry, name: str) -> list[str]:
@@ -126,7 +167,7 @@ def _cuts(work: Callable[[Line], None]) -> Iterator[int]:
 
 def test_a_publish_cut_at_every_step_is_whole_or_absent_and_is_repeated(tmp_path: Path) -> None:
     settings = read_settings({}, str(tmp_path / "data"))
-    ref = prepare(settings)
+    ref = prepare(settings).ref
     author = Author("", ref.id)
     first = compose(settings)
     publishing = first.services.publishing
@@ -147,7 +188,7 @@ def test_a_publish_cut_at_every_step_is_whole_or_absent_and_is_repeated(tmp_path
 
 def test_a_statement_cut_at_every_step_is_whole_or_absent_and_is_repeated(tmp_path: Path) -> None:
     settings = read_settings({}, str(tmp_path / "data"))
-    ref = prepare(settings)
+    ref = prepare(settings).ref
     author = Author("", ref.id)
     first = compose(settings)
     publishing = first.services.publishing
@@ -177,23 +218,37 @@ def test_a_statement_cut_at_every_step_is_whole_or_absent_and_is_repeated(tmp_pa
     first.close()
 
 
-def test_a_document_that_was_written_late_never_hides_a_newer_one(tmp_path: Path) -> None:
+def test_the_first_index_cut_at_every_step_is_made_at_the_next_start(tmp_path: Path) -> None:
     settings = read_settings({}, str(tmp_path / "data"))
-    ref = prepare(settings)
-    author = Author("", ref.id)
-    registry = compose(settings)
-    publishing = registry.services.publishing
-    publish(publishing, author, "demo")
-    file = settings.objects / "index" / "plugins" / "demo.json"
-    newest = file.read_bytes()
-    threads = [threading.Thread(target=publishing.index.publish, args=("demo",)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert file.read_bytes() == newest
-    assert publishing.releases.unindexed() == ()
-    registry.close()
+    author = Author("", prepare(settings).ref.id)
+
+    def begin(line: Line) -> None:
+        for gone in (settings.keys, settings.objects / "index" / "metadata"):
+            shutil.rmtree(gone)
+        registry = compose(settings)
+        index, blobs = registry.index, line.through(registry.blobs)
+        wired = replace(
+            index,
+            blobs=blobs,
+            backlog=line.through(index.backlog),
+            lease=line.through(dead_holder(index.lease)),
+            files=SignedFiles(blobs, index.files.keys),
+        )
+        try:
+            wired.found(registry.trusted)
+        finally:
+            registry.close()
+
+    for cut in list(_cuts(begin))[::3]:
+        with suppress(PowerCut):
+            begin(Line(cut))
+        made = prepare(settings)
+        registry = compose(settings)
+        state = SignedFiles(registry.blobs, registry.index.files.keys).state()
+        assert (state.root.digest, state.root.version) == (made.root, 1)
+        publish(registry.services.publishing, author, "demo")
+        assert _check_whole(registry, settings, "demo")
+        registry.close()
 
 
 def test_sigkill_of_the_server_at_25_moments_of_a_publish(tmp_path: Path) -> None:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import errno
 import io
+import os
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import text
 
 from plugreg_registry.blobs.filesystem import FilesystemBlobs
 from plugreg_registry.blobs.folders import store_faults
-from plugreg_registry.blobs.locks import FileLocks
+from plugreg_registry.blobs.locks import FileLocks, Presence
+from plugreg_registry.blobs.s3 import S3Blobs
+from plugreg_registry.blobs.s3_spool import S3Spool
 from plugreg_registry.blobs.spool import FolderSpool
+from plugreg_registry.metadata.backlog import DatabaseBacklog
 from plugreg_registry.metadata.database import open_database, reading
 from plugreg_registry.metadata.identity import registry_id
 from plugreg_registry.metadata.journal import DatabaseJournal
-from plugreg_registry.metadata.migrate import HEAD, migrate, revision, upgrade
+from plugreg_registry.metadata.lease import DatabaseLease
+from plugreg_registry.metadata.leftovers import DatabaseLeftovers
+from plugreg_registry.metadata.migrate import HEAD, is_there, migrate, revision, upgrade
 from plugreg_registry.metadata.releases import DatabaseReleases
 from plugreg_registry.metadata.sessions import DatabaseSessions
 from plugreg_registry.metadata.tables import METADATA
@@ -36,34 +46,41 @@ from plugreg_schemas.names import Digest
 from plugreg_schemas.trust.envelope import Envelope, read_envelope
 from plugreg_schemas.trust.identity import key_signer
 from tests.support.publisher import Key, plugin, publish_statement
+from tests.support.registries import registry_environment
+from tests.support.s3 import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sqlalchemy import Engine
 
-    from plugreg_registry.ports import BlobStore, Journal, Releases, Sessions, Spool
+    from plugreg_registry.databases import Database
+    from plugreg_registry.ports import (
+        Backlog,
+        BlobStore,
+        Journal,
+        Lease,
+        Leftovers,
+        Releases,
+        Sessions,
+        Spool,
+    )
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, UTC)
 REGISTRY = "urn:uuid:6f1f7c58-19a8-4f3c-9d5e-0f6f2ed7a001"
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    file = tmp_path / "registry.sqlite3"
-    upgrade(file)
-    engine = open_database(file)
-    yield engine
-    engine.dispose()
-
-
 class TestBlobStore:
     """`BlobStore`."""
 
-    @pytest.fixture(params=["filesystem"])
-    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
-        return {"filesystem": FilesystemBlobs(tmp_path / "objects")}[request.param]
+    @pytest.fixture(params=["filesystem", "s3"])
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
+        if request.param == "filesystem":
+            yield FilesystemBlobs(tmp_path / "objects")
+        else:
+            with opened(request.getfixturevalue("s3").bucket()) as bucket:
+                yield S3Blobs(bucket)
 
     def test_put_and_open(self, store: BlobStore) -> None:
         store.put("index/plugins/demo.json", io.BytesIO(b"one"))
@@ -122,6 +139,39 @@ class TestBlobStore:
         with pytest.raises(InvalidInput, match="key_invalid"):
             store.put(key, io.BytesIO(b"x"))
 
+    def test_put_only_where_nothing_is(self, store: BlobStore) -> None:
+        store.put("a/b", io.BytesIO(b"first"), None)
+        with pytest.raises(Conflict, match="object_changed"):
+            store.put("a/b", io.BytesIO(b"second"), None)
+        with store.open("a/b") as file:
+            assert file.read() == b"first"
+        assert list(store.keys("a")) == ["a/b"]
+
+    def test_put_only_over_what_was_read(self, store: BlobStore) -> None:
+        with pytest.raises(Conflict, match="object_changed"):
+            store.put("a/b", io.BytesIO(b"new"), b"")
+        store.put("a/b", io.BytesIO(b"one"))
+        store.put("a/b", io.BytesIO(b"two"), b"one")
+        with pytest.raises(Conflict, match="object_changed"):
+            store.put("a/b", io.BytesIO(b"late"), b"one")
+        with store.open("a/b") as file:
+            assert file.read() == b"two"
+        assert list(store.keys("a")) == ["a/b"]
+
+    def test_of_writers_who_saw_the_same_one_wins(self, store: BlobStore) -> None:
+        def write(number: int, over: bytes | None) -> bool:
+            try:
+                store.put("a/b", io.BytesIO(b"%d" % number), over)
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            for over in (None, *(b"turn %d" % turn for turn in range(5))):
+                if over is not None:
+                    store.put("a/b", io.BytesIO(over))
+                assert sum(pool.map(write, range(8), [over] * 8)) == 1
+
     def test_many_writers_of_one_key_leave_one_whole_object(self, store: BlobStore) -> None:
         contents = [bytes([number]) * 300_000 for number in range(8)]
         with ThreadPoolExecutor(8) as pool:
@@ -173,9 +223,13 @@ class TestSpool:
 
     SESSION = "ab" * 32
 
-    @pytest.fixture(params=["folder"])
-    def spool(self, request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
-        return {"folder": FolderSpool(tmp_path / "uploads")}[request.param]
+    @pytest.fixture(params=["folder", "s3"])
+    def spool(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spool]:
+        if request.param == "folder":
+            yield FolderSpool(tmp_path / "uploads")
+        else:
+            with opened(request.getfixturevalue("s3").bucket()) as bucket:
+                yield S3Spool(S3Blobs(bucket), tmp_path)
 
     def test_bytes_are_appended(self, spool: Spool) -> None:
         assert spool.size(self.SESSION) == 0
@@ -248,9 +302,9 @@ def _release(name: str, key: Key, version: str) -> StoredRelease:
 class TestReleases:
     """`Releases`."""
 
-    @pytest.fixture(params=["sqlite"])
+    @pytest.fixture(params=["database"])
     def releases(self, request: pytest.FixtureRequest, engine: Engine) -> Releases:
-        return {"sqlite": DatabaseReleases(engine)}[request.param]
+        return {"database": DatabaseReleases(engine)}[request.param]
 
     def test_a_record_comes_back_as_it_was_stored(self, releases: Releases) -> None:
         assert releases.find("demo") is None
@@ -280,7 +334,6 @@ class TestReleases:
         with pytest.raises(Conflict, match="no"):
             releases.change("demo", refuse)
         assert releases.find("demo") is None
-        assert releases.unindexed() == ()
 
     def test_the_same_record_is_no_change(self, releases: Releases) -> None:
         stored = releases.change("demo", lambda _: _record("demo", Key(), "1.0.0"))
@@ -293,26 +346,6 @@ class TestReleases:
         with pytest.raises(Conflict, match="name_lookalike"):
             releases.change("acme_tools", lambda _: _record("acme_tools", Key(), "1.0.0"))
         assert releases.find("acme_tools") is None
-
-    def test_what_is_not_in_the_index_yet(self, releases: Releases) -> None:
-        releases.change("b", lambda _: _record("b", Key(), "1.0.0"))
-        releases.change("a", lambda _: _record("a", Key(), "1.0.0"))
-        assert releases.unindexed() == ("a", "b")
-        releases.mark_indexed("a", 1)
-        assert releases.unindexed() == ("b",)
-
-    def test_an_older_mark_undoes_nothing(self, releases: Releases) -> None:
-        key = Key()
-        releases.change("a", lambda _: _record("a", key, "1.0.0"))
-        releases.change(
-            "a",
-            lambda r: replace(
-                r or _record("a", key, "1.0.0"), releases=_record("a", key, "1.0.0", "2.0.0").releases
-            ),
-        )
-        releases.mark_indexed("a", 2)
-        releases.mark_indexed("a", 1)
-        assert releases.unindexed() == ()
 
     def test_changes_of_one_name_queue(self, releases: Releases) -> None:
         key = Key()
@@ -332,6 +365,150 @@ class TestReleases:
         assert record is not None
         assert sorted(release.version for release in record.releases) == sorted(["0.0.0", *made])
         assert record.revision == 13
+
+
+class TestBacklog:
+    """`Backlog`."""
+
+    @pytest.fixture(params=["database"])
+    def releases(self, request: pytest.FixtureRequest, engine: Engine) -> Releases:
+        return {"database": DatabaseReleases(engine)}[request.param]
+
+    @pytest.fixture(params=["database"])
+    def backlog(self, request: pytest.FixtureRequest, engine: Engine) -> Backlog:
+        return {"database": DatabaseBacklog(engine)}[request.param]
+
+    def _two_revisions(self, releases: Releases, name: str) -> None:
+        key = Key()
+        releases.change(name, lambda _: _record(name, key, "1.0.0"))
+        later = _record(name, key, "1.0.0", "2.0.0").releases
+        releases.change(name, lambda r: replace(r or _record(name, key, "1.0.0"), releases=later))
+
+    def test_a_changed_record_waits(self, releases: Releases, backlog: Backlog) -> None:
+        assert backlog.waiting(10) == ()
+        for name in ("c", "b", "a"):
+            releases.change(name, lambda _, name=name: _record(name, Key(), "1.0.0"))  # type: ignore[misc]
+        assert backlog.waiting(10) == ("a", "b", "c")
+        assert backlog.waiting(2) == ("a", "b")
+        backlog.mark({"a": 1, "c": 1})
+        assert backlog.waiting(10) == ("b",)
+        assert backlog.plugins() == 3
+
+    def test_a_revision_is_shown_from_its_mark_on(self, releases: Releases, backlog: Backlog) -> None:
+        assert not backlog.shows("a", 1)
+        self._two_revisions(releases, "a")
+        backlog.mark({"a": 1})
+        assert (backlog.shows("a", 1), backlog.shows("a", 2)) == (True, False)
+        backlog.mark({"a": 2})
+        assert backlog.shows("a", 1)
+
+    def test_an_older_mark_undoes_nothing(self, releases: Releases, backlog: Backlog) -> None:
+        self._two_revisions(releases, "a")
+        backlog.mark({"a": 2})
+        backlog.mark({"a": 1, "unknown": 7})
+        backlog.mark({})
+        assert backlog.waiting(10) == ()
+
+    def test_plugins_wait_again(self, releases: Releases, backlog: Backlog) -> None:
+        for name in ("a", "b"):
+            self._two_revisions(releases, name)
+            backlog.mark({name: 2})
+        backlog.again(("a", "unknown"))
+        assert backlog.waiting(10) == ("a",)
+        backlog.again()
+        assert backlog.waiting(10) == ("a", "b")
+
+
+class TestLease:
+    """`Lease`."""
+
+    @pytest.fixture(params=["database"])
+    def leases(self, request: pytest.FixtureRequest, engine: Engine) -> Callable[..., Lease]:
+        """Makes the lease as a holder sees it."""
+
+        def database(holder: str, seconds: float = 30, *, alive: bool = True) -> Lease:
+            return DatabaseLease(engine, holder, lambda _: alive, seconds)
+
+        return {"database": database}[request.param]
+
+    def test_one_holder_at_a_time(self, leases: Callable[..., Lease]) -> None:
+        one, other = leases("one"), leases("other")
+        token = one.take()
+        assert token is not None
+        assert other.take() is None
+        one.release(token)
+        taken = other.take()
+        assert taken is not None
+        assert taken > token
+        assert one.take() is None
+
+    def test_the_holder_prolongs_it(self, leases: Callable[..., Lease]) -> None:
+        one = leases("one", 0.3)
+        for _ in range(4):
+            assert one.take() is not None
+            time.sleep(0.1)
+        assert leases("other").take() is None
+
+    def test_it_is_over_after_its_time_and_the_late_holder_takes_nothing_back(
+        self, leases: Callable[..., Lease]
+    ) -> None:
+        late, next_one = leases("late", 0.01), leases("next")
+        token = late.take()
+        assert token is not None
+        time.sleep(0.02)
+        assert next_one.take() is not None
+        late.release(token)
+        assert leases("third").take() is None
+
+    def test_a_dead_holder_is_not_waited_for(self, leases: Callable[..., Lease]) -> None:
+        assert leases("dead").take() is not None
+        assert leases("other").take() is None
+        assert leases("other", alive=False).take() is not None
+
+    def test_of_many_who_come_at_once_one_gets_it(self, leases: Callable[..., Lease]) -> None:
+        with ThreadPoolExecutor(6) as pool:
+            tokens = list(pool.map(lambda number: leases(f"holder{number}").take(), range(12)))
+        assert sum(token is not None for token in tokens) == 1
+
+
+class TestPresence:
+    """Which processes are still there."""
+
+    def test_a_process_is_there_until_it_ends(self, tmp_path: Path) -> None:
+        here = Presence(tmp_path)
+        script = f"import pathlib, sys; from plugreg_registry.blobs.locks import Presence; p = Presence(pathlib.Path({str(tmp_path)!r})); print(p.name, flush=True); sys.stdin.read()"
+        other = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=registry_environment(),
+        )
+        assert other.stdout is not None
+        name = other.stdout.readline().strip()
+        assert here.may_live(name)
+        assert here.may_live(here.name)
+        other.kill()
+        other.communicate()
+        assert not here.may_live(name)
+        assert not here.may_live(name)
+        here.leave()
+
+    def test_the_files_of_processes_that_died_long_ago_go(self, tmp_path: Path) -> None:
+        there = Presence(tmp_path)
+        dead = there.path("dead")
+        for path in (dead, there.path(there.name)):
+            path.touch()
+            os.utime(path, (0, 0))
+        Presence(tmp_path).leave()
+        assert not dead.exists()
+        assert there.path(there.name).exists()
+        there.leave()
+
+    def test_a_process_of_another_machine_may_live(self, tmp_path: Path) -> None:
+        here = Presence(tmp_path)
+        assert here.may_live("0" * 32)
+        here.leave()
 
 
 def test_what_is_kept_in_memory_is_what_is_stored(engine: Engine) -> None:
@@ -360,9 +537,9 @@ def test_what_is_kept_in_memory_is_what_is_stored(engine: Engine) -> None:
 class TestSessions:
     """`Sessions`."""
 
-    @pytest.fixture(params=["sqlite"])
+    @pytest.fixture(params=["database"])
     def sessions(self, request: pytest.FixtureRequest, engine: Engine) -> Sessions:
-        return {"sqlite": DatabaseSessions(engine)}[request.param]
+        return {"database": DatabaseSessions(engine)}[request.param]
 
     def _session(self, id_: str, expires: datetime, signer: str = "key:sha256:...") -> UploadSession:
         return UploadSession(
@@ -396,9 +573,9 @@ class TestSessions:
 class TestJournal:
     """`Journal`."""
 
-    @pytest.fixture(params=["sqlite"])
+    @pytest.fixture(params=["database"])
     def journal(self, request: pytest.FixtureRequest, engine: Engine) -> Journal:
-        return {"sqlite": DatabaseJournal(engine)}[request.param]
+        return {"database": DatabaseJournal(engine)}[request.param]
 
     def _entry(self, number: int) -> AuditEntry:
         return AuditEntry(
@@ -416,10 +593,52 @@ class TestJournal:
         assert journal.read(after=serials[1], limit=2) == found[2:4]
         assert journal.read(after=serials[-1]) == ()
 
+    def test_serials_have_no_gap_and_no_entry_comes_before_one_that_was_seen(self, journal: Journal) -> None:
+        entries = [[self._entry(number), self._entry(number + 100)] for number in range(24)]
+        seen: list[list[int]] = []
+
+        def record(two: list[AuditEntry]) -> None:
+            journal.record(two)
+            journal.record(two)
+            seen.append([serial for serial, _ in journal.read()])
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(record, entries))
+        assert [serial for serial, _ in journal.read()] == list(range(1, 49))
+        assert all(serials == list(range(1, len(serials) + 1)) for serials in seen)
+
     def test_an_entry_is_kept_once(self, journal: Journal) -> None:
         journal.record([self._entry(1), self._entry(2)])
         journal.record([self._entry(1), self._entry(3)])
         assert [entry for _, entry in journal.read()] == [self._entry(1), self._entry(2), self._entry(3)]
+
+
+class TestLeftovers:
+    """`Leftovers`."""
+
+    @pytest.fixture(params=["database"])
+    def leftovers(self, request: pytest.FixtureRequest, engine: Engine) -> Leftovers:
+        return {"database": DatabaseLeftovers(engine)}[request.param]
+
+    def test_the_oldest_come_first_and_only_those_before_a_time(self, leftovers: Leftovers) -> None:
+        leftovers.add(["b", "c"], NOW)
+        leftovers.add(["a"], NOW - timedelta(hours=1))
+        assert leftovers.old(NOW - timedelta(hours=2)) == ()
+        assert leftovers.old(NOW - timedelta(minutes=1)) == ("a",)
+        assert [leftovers.old(NOW)[0], *sorted(leftovers.old(NOW)[1:])] == ["a", "b", "c"]
+        assert leftovers.old(NOW, limit=1) == ("a",)
+
+    def test_what_is_replaced_again_stays_longer(self, leftovers: Leftovers) -> None:
+        leftovers.add(["a"], NOW)
+        leftovers.add(["a", "a"], NOW + timedelta(hours=1))
+        assert leftovers.old(NOW) == ()
+        assert leftovers.old(NOW + timedelta(hours=1)) == ("a",)
+
+    def test_what_is_removed_is_forgotten(self, leftovers: Leftovers) -> None:
+        leftovers.add(["a", "b"], NOW)
+        leftovers.remove(["a", "unknown"])
+        leftovers.add([], NOW)
+        assert leftovers.old(NOW) == ("b",)
 
 
 class TestLock:
@@ -472,33 +691,46 @@ def test_migrations_make_the_tables_that_the_code_knows(engine: Engine) -> None:
         assert compare_metadata(context, METADATA) == []
 
 
-def test_a_session_of_the_first_tables_goes_on(tmp_path: Path) -> None:
-    file = tmp_path / "registry.sqlite3"
-    upgrade(file, "0001")
-    engine = open_database(file)
-    with engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO sessions VALUES (?, x'00', x'00', 1, 1, ?)", ("a" * 64, int(NOW.timestamp()))
-        )
+@pytest.mark.parametrize("before", [f"{number:04}" for number in range(1, int(HEAD) + 1)])
+def test_every_earlier_database_comes_to_the_same_tables(empty: Database, before: str) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    upgrade(empty, before)
+    upgrade(empty)
+    engine = open_database(empty)
+    with reading(engine) as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     engine.dispose()
-    assert migrate(file)
-    engine = open_database(file)
+
+
+def test_a_session_of_the_first_tables_goes_on(empty: Database) -> None:
+    upgrade(empty, "0001")
+    engine = open_database(empty)
+    row = "INSERT INTO sessions VALUES (:id, :bytes, :bytes, 1, true, :expires)"
+    with engine.begin() as connection:
+        values = {"id": "a" * 64, "bytes": b"x", "expires": int(NOW.timestamp())}
+        connection.execute(text(row), values)
+    engine.dispose()
+    assert migrate(empty)
+    engine = open_database(empty)
     found = DatabaseSessions(engine).find("a" * 64)
     engine.dispose()
     assert found is not None
-    assert found.signer == ""
+    assert (found.signer, found.provenance) == ("", b"")
 
 
-def test_migrating_again_does_nothing_and_a_newer_database_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "registry.sqlite3"
-    assert migrate(file)
-    assert not migrate(file)
-    engine = open_database(file)
+def test_migrating_again_does_nothing_and_a_newer_database_is_refused(empty: Database) -> None:
+    assert not is_there(empty)
+    assert migrate(empty)
+    assert is_there(empty)
+    assert not migrate(empty)
+    engine = open_database(empty)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
     with pytest.raises(UsageError, match="database_newer"):
-        migrate(file)
+        migrate(empty)
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from plugreg_schemas.api import PluginDocument, Problem, PublishSession, Receipt
 from plugreg_schemas.trust.proof import prove_history, prove_release
 from tests.support import hostile_bundles
+from tests.support.postgres import NEWEST
 from tests.support.publisher import (
     Author,
     Key,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from plugreg_schemas.names import Digest
     from tests.support.publisher import Answer
     from tests.support.registries import RegistryProcess
+
+DATABASES = ("sqlite", NEWEST)
 
 
 def problem(answer: Answer, status: int, code: str) -> dict[str, Any]:
@@ -262,8 +265,8 @@ def test_a_certificate_that_is_none_and_a_chain_of_them(author: Author, name: st
 
 def test_other_bytes_than_were_signed(author: Author, name: str, stored: Callable[[], set[str]]) -> None:
     before = stored()
-    signed, sent = plugin(name, mark="A"), plugin(name, mark="B")
-    assert len(signed) == len(sent)
+    signed = plugin(name, mark="A")
+    sent = next(other for mark in "BCDEFGHIJKLM" if len(other := plugin(name, mark=mark)) == len(signed))
     begun = author.begin(signed, name)
     problem(author.finish(begun, sent), 422, "digest_mismatch")
     assert stored() == before

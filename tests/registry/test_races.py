@@ -1,4 +1,4 @@
-"""Many at once, on a registry with two worker processes."""
+"""Many at once, on a registry with two worker processes, on every kind of database."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.postgres import NEWEST
 from tests.support.publisher import Author, ask, digest_of, plugin
 from tests.support.registries import RegistryProcess, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+
+DATABASES = ("sqlite", NEWEST)
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
-    with running(tmp_path_factory.mktemp("registry"), workers=2) as registry:
+def registry(
+    tmp_path_factory: pytest.TempPathFactory, database_settings: Mapping[str, str]
+) -> Iterator[RegistryProcess]:
+    with running(tmp_path_factory.mktemp("registry"), workers=2, environment=database_settings) as registry:
         yield registry
 
 

@@ -303,7 +303,11 @@ def test_the_api_describes_itself_and_answers_everything_with_problems(registry:
         "/v1/statements",
     } <= described["paths"].keys()
     assert ask(registry.url + "livez").json() == {"live": True}
-    assert ask(registry.url + "readyz").json() == {"ready": True, "warnings": []}
+    assert ask(registry.url + "readyz").json() == {
+        "ready": True,
+        "store": {"kind": "folder"},
+        "warnings": ["root_keys_online"],
+    }
     cases: list[tuple[str, str, int, str]] = [
         ("GET", "", 404, "not_found"),
         ("GET", "v1", 404, "not_found"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plugreg_schemas.api import PluginDocument, StatementReceipt
 from plugreg_schemas.trust.proof import prove_history
 from tests.registry.test_publishing import problem
+from tests.support.postgres import NEWEST
 from tests.support.publisher import Author, ask, canonical, digest_of, plugin
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from plugreg_schemas.history import History
     from plugreg_schemas.names import Digest
+
+DATABASES = ("sqlite", NEWEST)
 
 
 def proved(author: Author, name: str) -> History:

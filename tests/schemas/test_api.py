@@ -19,7 +19,7 @@ from plugreg_schemas.api import Discovery, Problem, PublishRequest
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import InvalidInput, PlugregError
 from plugreg_schemas.fields import check_model, read_model
-from plugreg_schemas.statement import Owners, Yank, successor_statement
+from plugreg_schemas.statement import Owners, Yank, owner_of, successor_statement
 from tests.support.record import REGISTRY, Record, author, publish
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_published_schemas_are_valid_and_name_themselves(name: str) -> None:
 def test_what_is_made_validates_against_the_published_schemas() -> None:
     by = author()
     record = Record.begin(by, "1.0.0")
-    owners = Owners(**record.place(), add=(author().signer,))
+    owners = Owners(**record.place(), add=(owner_of(author().signer),))
     yank = Yank(**record.place(), version="1.0.0", yanked=True)
     made: dict[str, Any] = {
         "plugin-document": record.value(),

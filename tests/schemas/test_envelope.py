@@ -137,7 +137,29 @@ HINT = base64.b64encode(b"\0" * 32).decode()
         (_with("verificationMaterial", []), "/verificationMaterial"),
         (
             _with("verificationMaterial/timestampVerificationData", {}),
+            "/verificationMaterial/timestampVerificationData/rfc3161Timestamps",
+        ),
+        (
+            _with("verificationMaterial/timestampVerificationData", {"rfc3161Timestamps": []}),
+            "/verificationMaterial/timestampVerificationData/rfc3161Timestamps",
+        ),
+        (
+            _with("verificationMaterial/timestampVerificationData", None),
             "/verificationMaterial/timestampVerificationData",
+        ),
+        (
+            _with(
+                "verificationMaterial/timestampVerificationData",
+                {"rfc3161Timestamps": [{"signedTimestamp": "AAA"}]},
+            ),
+            "/verificationMaterial/timestampVerificationData/rfc3161Timestamps/0/signedTimestamp",
+        ),
+        (
+            _with(
+                "verificationMaterial/timestampVerificationData",
+                {"rfc3161Timestamps": [{"signedTimestamp": "AAAA"}] * 9},
+            ),
+            "/verificationMaterial/timestampVerificationData/rfc3161Timestamps",
         ),
         (_with("verificationMaterial/tlogEntries", [{}]), "/verificationMaterial/tlogEntries"),
         (_with("verificationMaterial/publicKey/hint", "no base64"), "/verificationMaterial/publicKey/hint"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plugreg_schemas.errors import IntegrityError, InvalidInput, NotAllowed, PlugregError
 from plugreg_schemas.history import append, begin, fold
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Owners, Status, Yank, successor_statement
+from plugreg_schemas.statement import Owners, Status, Yank, owner_of, successor_statement
 from tests.support.record import ALGORITHMS, OTHER_REGISTRY, REGISTRY, Author, Record, author, publish
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def place(history: History, **other: Any) -> dict[str, Any]:
 def owners(
     history: History, *, add: list[Author] | None = None, remove: list[Author] | None = None, **other: Any
 ) -> Owners:
-    added, removed = (tuple(a.signer for a in group or ()) for group in (add, remove))
+    added, removed = (tuple(owner_of(a.signer) for a in group or ()) for group in (add, remove))
     return Owners(**place(history, **other), add=added, remove=removed)
 
 
@@ -195,7 +195,7 @@ def test_states_of_administrators_are_not_for_owners(history: History, state: An
 
 def _record() -> Record:
     record = Record.begin(ADA, "1.0.0")
-    record.follow(ADA, Owners(**record.place(), add=(BOB.signer,)))
+    record.follow(ADA, Owners(**record.place(), add=(owner_of(BOB.signer),)))
     record.follow(BOB, Yank(**record.place(), version="1.0.0", yanked=True, reason="loses data"))
     record.follow(ADA, Status(**record.place(), state="deprecated", reason="old"))
     return record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,7 @@ from plugreg_schemas.errors import (
 )
 from plugreg_schemas.history import begin
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Publish
+from plugreg_schemas.statement import Publish, owner_of
 from plugreg_schemas.trust.identity import CiSigner, KeySigner, OidcSigner
 from plugreg_schemas.trust.policy import (
     Admission,
@@ -30,7 +31,7 @@ from plugreg_schemas.trust.policy import (
 from tests.support.record import OTHER_REGISTRY, PUBLISHED_AT, REGISTRY, author, bundle_digest, publish
 
 if TYPE_CHECKING:
-    from plugreg_schemas.history import AnySigner
+    from plugreg_schemas.trust.identity import AnySigner
 
 ADA, MALLORY = author(), author("ecdsa-p256")
 HISTORY = begin(ADA.signed(publish("1.0.0")))
@@ -38,6 +39,7 @@ KEY = KeySigner(id=Digest.of(b"key"))
 PERSON = OidcSigner(issuer="https://id.example", subject="ada@example.com")
 IPV6 = OidcSigner(issuer="https://[::1]:8443", subject="ada@example.com")
 WORKFLOW = CiSigner(issuer="https://ci.example", repository_id="1", owner_id="22", workflow=".ci/publish.yml")
+REMOVED, SECOND = datetime(2026, 3, 1, tzinfo=UTC), timedelta(seconds=1)
 RELEASES = [
     Release("1.0.0", bundle_digest("1.0.0"), PUBLISHED_AT),
     Release("1.1.0+linux", bundle_digest("1.1.0+linux"), PUBLISHED_AT),
@@ -84,6 +86,15 @@ def test_admission_by_patterns(patterns: tuple[str, ...], signer: AnySigner, adm
 
 def test_anyone_may_claim_a_free_name_by_default() -> None:
     check_claim(Admission(), "demo", KEY)
+
+
+@pytest.mark.parametrize("patterns", [(), ("*",)])
+def test_only_administrators_may_claim_a_name(patterns: tuple[str, ...]) -> None:
+    """They are not asked about; who is, is none of them."""
+    for signer in (KEY, PERSON, WORKFLOW):
+        with pytest.raises(NotAllowed) as refused:
+            check_claim(Admission("admins", patterns), "demo", signer)
+        assert refused.value.code == "not_admitted"
 
 
 def test_an_empty_list_admits_nobody_by_mistake_and_is_refused() -> None:
@@ -177,15 +188,23 @@ def test_a_deprecated_plugin_can_still_be_published() -> None:
 
 def test_release_by_a_former_owner() -> None:
     """Without a trusted time nobody can tell whether it was signed while they owned the name."""
-    alone = _with(owners=(MALLORY.signer,), ever_owners=frozenset({ADA.signer.words, MALLORY.signer.words}))
-    check_release_signer(alone, MALLORY.signer)
-    with pytest.raises(Unverifiable) as refused:
-        check_release_signer(alone, ADA.signer)
-    assert refused.value.code == "no_trusted_time"
+    former: dict[str, Any] = {"owners": (MALLORY.signer,), "former": {ADA.signer.words: owner_of(ADA.signer)}}
+    undated = _with(**former)
+    check_release_signer(undated, MALLORY.signer, None)
+    for when in (None, REMOVED - SECOND):
+        with pytest.raises(Unverifiable) as refused:
+            check_release_signer(undated, ADA.signer, when)
+        assert refused.value.code == "no_trusted_time"
+    dated = _with(**former, removed_at={ADA.signer.words: REMOVED})
+    check_release_signer(dated, ADA.signer, REMOVED - SECOND)
+    for when in (None, REMOVED, REMOVED + SECOND):
+        with pytest.raises(Unverifiable) as refused:
+            check_release_signer(dated, ADA.signer, when)
+        assert refused.value.code == "no_trusted_time"
 
 
 def test_release_by_somebody_who_never_owned_the_name() -> None:
-    check_release_signer(HISTORY, ADA.signer)
+    check_release_signer(HISTORY, ADA.signer, None)
     with pytest.raises(IntegrityError) as refused:
-        check_release_signer(HISTORY, MALLORY.signer)
+        check_release_signer(HISTORY, MALLORY.signer, None)
     assert refused.value.code == "signer_not_owner"

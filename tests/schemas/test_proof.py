@@ -10,7 +10,7 @@ import pytest
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import IntegrityError, NotAllowed, PlugregError, Unverifiable
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Owners, Status, Yank
+from plugreg_schemas.statement import Owners, Status, Yank, owner_of
 from plugreg_schemas.trust.envelope import encode_base64
 from plugreg_schemas.trust.proof import prove_history, prove_release, read_document
 from tests.support.record import ALGORITHMS, OTHER_REGISTRY, REGISTRY, Author, Record, author, bundle_digest
@@ -36,7 +36,7 @@ def record(ada: Author) -> Record:
     """1.0.0 yanked, 1.1.0 and 1.2.0 by a second owner; deprecated."""
     bob = author("ecdsa-p256")
     made = Record.begin(ada, "1.0.0")
-    made.follow(ada, Owners(**made.place(), add=(bob.signer,)))
+    made.follow(ada, Owners(**made.place(), add=(owner_of(bob.signer),)))
     made.publish(ada, "1.1.0")
     made.publish(bob, "1.2.0")
     made.follow(bob, Yank(**made.place(), version="1.0.0", yanked=True, reason="loses data"))

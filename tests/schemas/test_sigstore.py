@@ -24,7 +24,7 @@ from plugreg_schemas.errors import (
 from plugreg_schemas.fields import read_model
 from plugreg_schemas.history import append, begin
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Owners, successor_statement
+from plugreg_schemas.statement import Owners, owner_of, successor_statement
 from plugreg_schemas.trust.envelope import Envelope, parse_envelope, read_envelope
 from plugreg_schemas.trust.identity import CiSigner, OidcSigner
 from plugreg_schemas.trust.material import MAX_TRUST_CONFIG, public_trust_config, read_trust_config
@@ -122,7 +122,7 @@ def test_other_identity_of_the_same_authority(sigstore: LocalSigstore) -> None:
     owner = signed(sigstore)
     other = signed(sigstore, publish("1.1.0"), sigstore.token(email="mallory@example.com"))
     with pytest.raises(IntegrityError) as error:
-        check_release_signer(begin(owner), other.signer)
+        check_release_signer(begin(owner), other.signer, None)
     assert error.value.code == "signer_not_owner"
 
 
@@ -141,7 +141,7 @@ def test_other_identity_cannot_follow_in_the_history(sigstore: LocalSigstore) ->
     history = begin(signed(sigstore))
     place: dict[str, Any] = {"registry": REGISTRY, "plugin": "demo", "revision": 1, "previous": history.head}
     mallory = OidcSigner(issuer=sigstore.issuer, subject="mallory@example.com")
-    statement = successor_statement(Owners(**place, add=(mallory,)))
+    statement = successor_statement(Owners(**place, add=(owner_of(mallory),)))
     with pytest.raises(NotAllowed) as error:
         append(history, signed(sigstore, statement, sigstore.token(email="mallory@example.com")))
     assert error.value.code == "not_owner"
@@ -264,7 +264,7 @@ def test_certificate_bundle_on_a_key_name(sigstore: LocalSigstore) -> None:
         verify(envelope, {by.signer.id: by.spki})
     assert error.value.code == "trust_material_missing"
     with pytest.raises(IntegrityError):
-        check_release_signer(begin(by.signed(publish("1.0.0"))), signed(sigstore).signer)
+        check_release_signer(begin(by.signed(publish("1.0.0"))), signed(sigstore).signer, None)
 
 
 def test_key_bundle_on_a_certificate_name(sigstore: LocalSigstore, verifier: SigstoreVerifier) -> None:
@@ -276,7 +276,7 @@ def test_key_bundle_on_a_certificate_name(sigstore: LocalSigstore, verifier: Sig
     with pytest.raises(Unverifiable):
         verify(envelope, {}, verifier)
     with pytest.raises(IntegrityError):
-        check_release_signer(begin(signed(sigstore)), by.signer)
+        check_release_signer(begin(signed(sigstore)), by.signer, None)
 
 
 def test_bundle_with_a_key_and_a_certificate(sigstore: LocalSigstore) -> None:

@@ -10,7 +10,7 @@ import pytest
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import IntegrityError, InvalidInput
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Owners, Status, Yank, parse_statement, successor_statement
+from plugreg_schemas.statement import Owners, Status, Yank, owner_of, parse_statement, successor_statement
 from plugreg_schemas.trust.verify import verify
 from tests.support.record import REGISTRY, author, publish
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREVIOUS = Digest.of(b"the statement before")
 PLACE: dict[str, Any] = {"registry": REGISTRY, "plugin": "demo", "revision": 1, "previous": PREVIOUS}
 SUCCESSORS: dict[str, Owners | Yank | Status] = {
-    "owners": Owners(**PLACE, add=(author().signer,), remove=(author().signer,)),
+    "owners": Owners(**PLACE, add=(owner_of(author().signer),), remove=(author().signer,)),
     "yank": Yank(**PLACE, version="1.0.0", yanked=True, reason="loses data"),
     "unyank": Yank(**PLACE, version="1.0.0", yanked=False),
     "status": Status(**PLACE, state="deprecated", reason="old", replacement="demo2"),

@@ -22,9 +22,10 @@ from plugreg_schemas.api import DocumentSigner, DocumentStatus, DocumentVersion,
 from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits, pack
 from plugreg_schemas.errors import IntegrityError, NotAvailable, Unverifiable
 from plugreg_schemas.history import fold
+from plugreg_schemas.index import Admins, RevocationList
 from plugreg_schemas.manifest import Manifest
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Owners, Status, Yank, publish_statement, successor_statement
+from plugreg_schemas.statement import Owners, Status, Yank, owner_of, publish_statement, successor_statement
 from plugreg_schemas.tree import MemoryTree
 from plugreg_schemas.trust.envelope import Envelope, decode_base64, encode_base64, parse_envelope
 from plugreg_schemas.trust.identity import key_signer
@@ -33,8 +34,10 @@ from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
+    from plugreg.histories import Histories
     from plugreg_schemas.statement import Statement
     from plugreg_schemas.trust.identity import KeySigner
     from plugreg_schemas.trust.sigstore import SigstoreVerifier
@@ -77,6 +80,11 @@ class Offers:
     """The folder of a registry. `downloads` counts the bundles that were asked for."""
 
     sigstore: SigstoreVerifier | None = None
+    histories: Histories | None = None
+    admins = Admins()
+    revocations = RevocationList()
+    notes: tuple[str, ...] = ()
+    index_time: datetime | None = None
 
     def __init__(self, folder: Path, limits: Limits = DEFAULT_LIMITS) -> None:
         self.folder = folder
@@ -185,7 +193,7 @@ class Offers:
     def change_owners(
         self, author: Author, name: str, add: Sequence[Author] = (), remove: Sequence[Author] = ()
     ) -> None:
-        added, removed = tuple(a.signer for a in add), tuple(a.signer for a in remove)
+        added, removed = tuple(owner_of(a.signer) for a in add), tuple(a.signer for a in remove)
         self.state(author, name, lambda common: Owners(**common, add=added, remove=removed))
 
     def alter(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:

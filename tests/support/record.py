@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from plugreg_schemas.api import PluginDocument
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import Unverifiable
-from plugreg_schemas.fields import read_model
+from plugreg_schemas.fields import format_time, read_model
 from plugreg_schemas.history import History, fold
+from plugreg_schemas.index import Admins
 from plugreg_schemas.names import Digest
 from plugreg_schemas.statement import publish_statement, successor_statement
 from plugreg_schemas.trust.envelope import (
@@ -31,6 +32,8 @@ from plugreg_schemas.trust.keys import public_bytes, sign
 from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from plugreg_schemas.statement import Owners, Statement, Status, Yank
     from plugreg_schemas.trust.identity import KeySigner
     from plugreg_schemas.trust.keys import PrivateKey
@@ -94,6 +97,9 @@ class Record:
     statements: list[str] = field(default_factory=list)
     releases: list[tuple[str, Author, Digest, Digest]] = field(default_factory=list)
     name: str = "demo"
+    times: list[datetime] = field(default_factory=list)
+    """When the registry took each statement; left out of the document where it is empty."""
+    admins: Admins = field(default_factory=Admins)
 
     @classmethod
     def begin(cls, by: Author, version: str, **facts: Any) -> Record:
@@ -130,7 +136,7 @@ class Record:
         return [verify(parse_envelope(self.attestations[digest]), keys) for digest in self.statements]
 
     def history(self) -> History:
-        return fold(self.entries())
+        return fold(self.entries(), times=self.times, admins=self.admins)
 
     def value(self) -> dict[str, Any]:
         history = self.history()
@@ -140,7 +146,8 @@ class Record:
             "name": self.name,
             "status": {"state": history.state, "reason": history.reason, "replacement": history.replacement},
             "history": list(self.statements),
-            "owners": [owner.model_dump() for owner in history.owners],
+            "history_times": [format_time(time) for time in self.times],
+            "owners": [owner.model_dump(mode="json", exclude_none=True) for owner in history.owners],
             "signers": [
                 {"signer": by.signer.model_dump(), "public_key": encode_base64(by.spki)}
                 for by in self.authors.values()

@@ -14,6 +14,7 @@ from plugreg.install import install, update
 from plugreg.inventory import list_installed, verify
 from plugreg.pinning import Options
 from plugreg.plugins_root import PluginsRoot
+from plugreg.trust_policy import NO_RULES
 from plugreg.uninstall import uninstall
 from plugreg_schemas.errors import PlugregError
 from plugreg_schemas.names import Ref
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from plugreg.install import Installation
     from plugreg.sources import Progress, Registry
+    from plugreg.trust_policy import TrustPolicy
     from plugreg.uninstall import Uninstallation
     from plugreg_schemas.names import Digest
 
@@ -64,10 +66,11 @@ class Here:
         prereleases: bool = False,
         accept_signer: str = "",
         accept_registry: str = "",
+        policy: TrustPolicy = NO_RULES,
     ) -> Installation:
         """Install from the registry, by default `demo`."""
         wanted = [Ref.parse(text) for text in refs or ("demo",)]
-        options = Options(prereleases, accept_signer, accept_registry)
+        options = Options(prereleases, accept_signer, accept_registry, policy=policy)
         return install(self.root, wanted, registries or [self.offers], options=options, say=self.said.append)
 
     def update(
@@ -76,9 +79,10 @@ class Here:
         registries: Sequence[Registry] = (),
         accept_signer: str = "",
         accept_registry: str = "",
+        policy: TrustPolicy = NO_RULES,
     ) -> Installation:
         """Update from the registry."""
-        options = Options(accept_signer=accept_signer, accept_registry=accept_registry)
+        options = Options(accept_signer=accept_signer, accept_registry=accept_registry, policy=policy)
         return update(self.root, names, registries or [self.offers], options=options, say=self.said.append)
 
     def uninstall(self, *names: str, purge_data: bool = False) -> Uninstallation:

@@ -1,7 +1,7 @@
 """A real HTTP server on loopback whose answers a test writes: one function from request to answer.
 
 with serving(lambda request: Answer(200, b"...")) as server:
-    Remote(server.url)
+    Remote(server.url, Terms(home))
     assert server.paths == ["/.well-known/plugreg.json"]
 """
 
@@ -39,6 +39,8 @@ class Answer:
     sent: int | None = None
     silent: bool = False
     """End the connection without a word."""
+    wire: bytes = b""
+    """Send exactly this, whatever else is said, and end the connection."""
 
 
 @dataclass
@@ -80,7 +82,8 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
             self.reply(answer(request))
 
         def reply(self, said: Answer) -> None:
-            if said.silent:
+            if said.silent or said.wire:
+                self.wfile.write(said.wire)
                 self.close_connection = True
                 return
             self.send_response(said.status)
@@ -100,7 +103,7 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
                 server.sent += len(content[start : start + (1 << 14)])
             self.close_connection = True
 
-        do_GET = do_HEAD = do_POST = do_PUT = handle_one  # noqa: N815 - the names that http.server calls
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_one  # noqa: N815 - the names that http.server calls
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Keep the tests' output clean."""

@@ -1,14 +1,17 @@
 """A registry in memory behind real HTTP, small enough to be told to lose an answer or to be overtaken.
 
 It verifies and folds with the same code as any registry; it keeps nothing on disk and examines no bundle.
+Its documents are vouched for by the signed index of a `TufRepository`, made anew when one of them changed.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import PlugregError, status_of
 from plugreg_schemas.history import append, begin
 from plugreg_schemas.names import Digest
@@ -18,6 +21,7 @@ from plugreg_schemas.trust.policy import check_registry
 from plugreg_schemas.trust.verify import verify
 from tests.support.record import PUBLISHED_AT, REGISTRY
 from tests.support.scripted import Answer, as_json, problem
+from tests.support.tuf_repository import TufRepository
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +29,6 @@ if TYPE_CHECKING:
     from plugreg_schemas.history import History
     from plugreg_schemas.trust.verify import Signed
     from tests.support.scripted import Request
-
-LIMITS = {
-    "compressed": 64 << 20,
-    "unpacked": 1 << 29,
-    "members": 20000,
-    "path": 240,
-    "component": 200,
-    "ratio": 200,
-}
 
 
 @dataclass
@@ -50,6 +45,11 @@ class SmallRegistry:
     releases: dict[str, list[tuple[Signed, int]]] = field(default_factory=dict)
     offered: dict[str, tuple[Signed, int]] = field(default_factory=dict)
     uploads: dict[str, bytes] = field(default_factory=dict)
+    index: TufRepository = field(init=False)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.index = TufRepository(self.id)
 
     def __call__(self, request: Request) -> Answer:
         try:
@@ -60,10 +60,9 @@ class SmallRegistry:
     def answer(self, request: Request) -> Answer:
         head, _, rest = request.path.strip("/").partition("/")
         match request.method, head, rest:
-            case "GET", ".well-known", _:
-                return as_json({"registry": {"id": self.id, "name": "small"}, "limits": LIMITS})
-            case "GET", "index", _:
-                return self.document(rest.removeprefix("plugins/").removesuffix(".json"))
+            case "GET", ".well-known" | "index", _:
+                self.renew_index()
+                return self.index.answer(request)
             case "GET", "attestations", _:
                 return self.attestation("sha256:" + rest.removeprefix("sha256/").removesuffix(".json"))
             case "POST", "v1", "publish":
@@ -147,43 +146,50 @@ class SmallRegistry:
         }
         return as_json(answer, 201)
 
-    def document(self, name: str) -> Answer:
-        if name not in self.histories:
-            return problem(404, "plugin_not_found")
+    def renew_index(self) -> None:
+        """Publish the documents as they are now, if one of them is news."""
+        with self.lock:
+            if self.index.registry != self.id:  # another registry stands here now
+                self.index = TufRepository(self.id)
+            documents = {name: canonical_json(self.document(name)) for name in self.releases}
+            if documents != self.index.documents:
+                self.index.documents = documents
+                self.index.publish()
+
+    def document(self, name: str) -> dict[str, Any]:
         history = self.histories[name]
         numbers = {key: number for number, key in enumerate(self.keys)}
-        return as_json(
-            {
-                "name": name,
-                "status": {
-                    "state": history.state,
-                    "reason": history.reason,
-                    "replacement": history.replacement,
-                },
-                "history": list(history.digests),
-                "owners": [owner.model_dump() for owner in history.owners],
-                "signers": [
-                    {"signer": {"kind": "key", "id": key}, "public_key": public}
-                    for key, public in self.keys.items()
-                ],
-                "versions": [
-                    {
-                        "version": said.version,
-                        "digest": signed.statement.digest,
-                        "size": size,
-                        "published_at": PUBLISHED_AT,
-                        "format": said.format,
-                        "signer": numbers[signed.signer.words.removeprefix("key:")],
-                        "attestations": [signed.digest],
-                        "launchers": ["python3"],
-                        "yanked": said.version in history.yanked,
-                        "reason": history.yanked.get(said.version, ""),
-                    }
-                    for signed, size in self.releases[name]
-                    if isinstance(said := signed.statement.predicate, Publish)
-                ],
-            }
-        )
+        return {
+            "name": name,
+            "status": {
+                "state": history.state,
+                "reason": history.reason,
+                "replacement": history.replacement,
+            },
+            "history": list(history.digests),
+            "history_times": [PUBLISHED_AT for _ in history.digests],
+            "owners": [owner.model_dump(mode="json", exclude_none=True) for owner in history.owners],
+            "signers": [
+                {"signer": {"kind": "key", "id": key}, "public_key": public}
+                for key, public in self.keys.items()
+            ],
+            "versions": [
+                {
+                    "version": said.version,
+                    "digest": signed.statement.digest,
+                    "size": size,
+                    "published_at": PUBLISHED_AT,
+                    "format": said.format,
+                    "signer": numbers[signed.signer.words.removeprefix("key:")],
+                    "attestations": [signed.digest],
+                    "launchers": ["python3"],
+                    "yanked": said.version in history.yanked,
+                    "reason": history.yanked.get(said.version, ""),
+                }
+                for signed, size in self.releases[name]
+                if isinstance(said := signed.statement.predicate, Publish)
+            ],
+        }
 
     def attestation(self, digest: str) -> Answer:
         content = self.attestations.get(digest)

@@ -1,7 +1,8 @@
 """The command line: arguments, exit codes, and nothing else. Operations do the work, `console` prints.
 
-authoring   init, check, pack, key, publish, yank, unyank, owner
-consuming   registry, info, install, update, uninstall, list, verify
+authoring   init, check, pack, key, publish, yank, unyank, deprecate, owner, moderate
+registry    registry add, list, remove
+consuming   info, install, update, uninstall, list, verify
 resolving   resolve, deps
 running     plan, tools, call
 """

@@ -1,15 +1,15 @@
-"""Commands for authors: init, check, convert, pack, key, publish, yank, unyank, owner."""
+"""Commands for authors: init, check, convert, pack, key, publish, yank, deprecate, owner; and moderate."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugreg import config, credentials, scaffold, signing
 from plugreg.registries import Registries
 from plugreg_schemas.errors import NotAvailable, UsageError
-from plugreg_schemas.names import Ref
+from plugreg_schemas.names import PluginName, Ref
 
 if TYPE_CHECKING:
     import argparse
@@ -18,9 +18,16 @@ if TYPE_CHECKING:
     from plugreg.console import Console
     from plugreg.signing import Signer
     from plugreg.statements import Submitted
-    from plugreg_schemas.history import AnySigner
+    from plugreg_schemas.statement import State
+    from plugreg_schemas.trust.identity import AnySigner
 
 EXIT_INVALID = 3
+MODERATION: Final[dict[str, tuple[State, str]]] = {
+    "quarantine": ("quarantined", "is in quarantine: nobody begins to use it"),
+    "remove": ("removed", "is removed: its bundles are deleted, and what is installed stays"),
+    "release": ("active", "is released: it can be chosen and published again"),
+}
+"""Actions of `plugreg moderate`: the state that each sets, and the words for it."""
 
 
 def init(args: argparse.Namespace, console: Console) -> int:
@@ -147,9 +154,10 @@ def publish(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg publish`."""
     from plugreg import publish as publishing
 
-    settings = config.load(os.environ, registry=args.registry, trust_config=args.trust_config)
+    settings = config.of_command(args, os.environ)
     allowed = frozenset({"*"} if args.allow_sensitive else ())
     prepared = publishing.prepare(Path(args.path), args.version, sensitive=allowed)
+    provenance = publishing.read_provenance_file(Path(args.provenance)) if args.provenance else None
     console.findings(prepared.checked.findings)
     console.findings(prepared.packed.notes)
     if args.dry_run:
@@ -163,15 +171,30 @@ def publish(args: argparse.Namespace, console: Console) -> int:
         )
         return 0
     signer = credentials.choose_signer(settings, _wanted(args), os.environ, _asker(console))
-    remote = Registries(settings).remote()
+    registries = Registries(settings, console.note)
+    remote = registries.remote()
+    if registries.terms().first_use == "refuse":
+        remote.verify_index()  # nothing is sent to a registry whose root is not pinned
     with console.progress() as progress:
         done = publishing.publish(
-            prepared, remote, signer, accept_registry=args.accept_registry, progress=progress
+            prepared,
+            remote,
+            signer,
+            accept_registry=args.accept_registry,
+            provenance=provenance,
+            progress=progress,
         )
     console.say(
         f"{'already published' if done.already else 'published'} {done.name} {done.version} to {remote.url}"
     )
     console.say(f"  digest {done.digest}\n  signer {done.signer.words}")
+    if done.index == "pending":
+        console.note("note: it is accepted for good; the registry's index will show it soon")
+    if done.one_owner:
+        console.note(
+            f"note: you are the only owner of `{done.name}`: who loses that key or account loses the name. "
+            f"A second owner is added with `plugreg owner add {done.name} ID`"
+        )
     console.result(done.as_dict())
     return 0
 
@@ -182,7 +205,7 @@ def yank(args: argparse.Namespace, console: Console) -> int:
 
     settings, signer = _signing(args, console)
     name, version = _name_and_version(args.ref)
-    done = statements.yank(Registries(settings).remote(), signer, name, version, args.reason)
+    done = statements.yank(Registries(settings, console.note).remote(), signer, name, version, args.reason)
     return _submitted(
         console,
         done,
@@ -196,21 +219,59 @@ def unyank(args: argparse.Namespace, console: Console) -> int:
 
     settings, signer = _signing(args, console)
     name, version = _name_and_version(args.ref)
-    done = statements.unyank(Registries(settings).remote(), signer, name, version)
+    done = statements.unyank(Registries(settings, console.note).remote(), signer, name, version)
     return _submitted(console, done, f"{name} {version} can be chosen again")
+
+
+def deprecate(args: argparse.Namespace, console: Console) -> int:
+    """Run `plugreg deprecate`."""
+    from plugreg import statements
+
+    if args.undo and args.replacement:
+        raise UsageError("usage_invalid", "`--undo` takes no `--replacement`")
+    settings, signer = _signing(args, console)
+    remote = Registries(settings, console.note).remote()
+    if args.undo:
+        done = statements.set_state(remote, signer, args.name, "active", args.reason)
+        return _submitted(console, done, f"{args.name} is not deprecated any more")
+    replacement = PluginName(args.replacement) if args.replacement else None
+    done = statements.set_state(remote, signer, args.name, "deprecated", args.reason, replacement)
+    return _submitted(console, done, f"deprecated {args.name}: it can be installed as before, with a warning")
+
+
+def moderate(args: argparse.Namespace, console: Console) -> int:
+    """Run `plugreg moderate`."""
+    from plugreg import statements
+    from plugreg_schemas.trust.identity import parse_signer
+
+    if (args.action == "reassign") != bool(args.to):
+        raise UsageError("usage_invalid", "`reassign` needs `--to ID`, and no other action takes it")
+    to = parse_signer(args.to) if args.to else None
+    settings, signer = _signing(args, console)
+    remote = Registries(settings, console.note).remote()
+    if to is not None:
+        done = statements.reassign(remote, signer, args.name, to, args.reason)
+        return _submitted(console, done, f"{args.name} belongs to {to.words} now, and to nobody else")
+    state, words = MODERATION[args.action]
+    done = statements.set_state(remote, signer, args.name, state, args.reason)
+    return _submitted(console, done, f"{args.name} {words}")
 
 
 def owner_list(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg owner list`."""
     from plugreg import statements
 
-    _, history = statements.proved(
-        Registries(config.load(os.environ, registry=args.registry)).remote(), args.name
-    )
+    registries = Registries(config.of_command(args, os.environ), console.note)
+    _, history = statements.proved(registries.remote(), args.name)
     for owner in history.owners:
-        console.say(owner.words)
+        console.say(statements.shown_owner(owner))
     console.result(
-        {"name": args.name, "owners": [{**o.model_dump(), "words": o.words} for o in history.owners]}
+        {
+            "name": args.name,
+            "owners": [
+                {**o.model_dump(mode="json", exclude_none=True), "words": o.words} for o in history.owners
+            ],
+        }
     )
     return 0
 
@@ -220,8 +281,11 @@ def owner_add(args: argparse.Namespace, console: Console) -> int:
     from plugreg import statements
 
     settings, signer = _signing(args, console)
-    owner = _identity(args)
-    done = statements.change_owners(Registries(settings).remote(), signer, args.name, add=[owner])
+    owner = statements.owner_entry(
+        _identity(args), not_before=args.not_before, not_after=args.not_after, refs=args.refs
+    )
+    remote = Registries(settings, console.note).remote()
+    done = statements.change_owners(remote, signer, args.name, add=[owner])
     return _submitted(console, done, f"{owner.words} is now an owner of {args.name}")
 
 
@@ -231,8 +295,23 @@ def owner_remove(args: argparse.Namespace, console: Console) -> int:
 
     settings, signer = _signing(args, console)
     owner = _identity(args)
-    done = statements.change_owners(Registries(settings).remote(), signer, args.name, remove=[owner])
+    remote = Registries(settings, console.note).remote()
+    done = statements.change_owners(remote, signer, args.name, remove=[owner])
     return _submitted(console, done, f"{owner.words} is no longer an owner of {args.name}")
+
+
+def owner_resend(args: argparse.Namespace, console: Console) -> int:
+    """Run `plugreg owner resend`."""
+    from plugreg import statements
+
+    registries = Registries(config.of_command(args, os.environ), console.note)
+    done = statements.resend(registries.remote(), args.name)
+    if done.sent:
+        console.say(f"the registry has taken {_count(len(done.sent), 'lost statement')} of {args.name} again")
+    else:
+        console.say(f"the registry lacks nothing of what this machine has seen of {args.name}")
+    console.result(done.as_dict())
+    return 0
 
 
 def _submitted(console: Console, done: Submitted, words: str) -> int:
@@ -242,7 +321,7 @@ def _submitted(console: Console, done: Submitted, words: str) -> int:
 
 
 def _signing(args: argparse.Namespace, console: Console) -> tuple[config.Config, Signer]:
-    settings = config.load(os.environ, registry=args.registry, trust_config=args.trust_config)
+    settings = config.of_command(args, os.environ)
     return settings, credentials.choose_signer(settings, _wanted(args), os.environ, _asker(console))
 
 

@@ -7,6 +7,7 @@ import argparse
 from plugreg.cli.parsing import Parser, Version
 from plugreg.cli.words.authoring import add_authoring, add_publishing
 from plugreg.cli.words.consuming import add_consuming
+from plugreg.cli.words.registry import add_registry
 from plugreg.cli.words.running import add_running
 
 
@@ -24,6 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_authoring(commands)
     add_publishing(commands)
+    add_registry(commands)
     add_consuming(commands)
     add_running(commands)
     return parser

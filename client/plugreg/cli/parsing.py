@@ -76,9 +76,33 @@ def group(commands: Commands, name: str, summary: str) -> Commands:
 
 
 def registry_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--registry`."""
+    """Add `--registry` and `--ca-file`."""
     parser.add_argument(
         "--registry", metavar="NAME|URL", default="", help="the registry to use (default: PLUGREG_REGISTRY)"
+    )
+    ca_option(parser)
+
+
+def offline_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--offline` and `--allow-old-index`."""
+    parser.add_argument(
+        "--offline", action="store_true", help="ask nobody: use what this machine has already verified"
+    )
+    parser.add_argument(
+        "--allow-old-index",
+        action="store_true",
+        help="without a network, accept an index that is older than a year",
+    )
+
+
+def ca_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--ca-file`."""
+    parser.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        default="",
+        help="the certificate authorities to believe, in PEM form "
+        "(default: PLUGREG_CA_FILE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE, else the system's)",
     )
 
 
@@ -106,17 +130,24 @@ def yes_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="answer questions with yes; never accepts another signer or registry",
+        help="answer questions with yes; never accepts another signer, registry or root",
     )
 
 
 def signing_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--key`, `--identity-token-file`, `--oob` and `--trust-config`."""
+    """Add `--key`, `--timestamp-url`, `--identity-token-file`, `--oob` and `--trust-config`."""
     parser.add_argument(
         "--key",
         metavar="NAME|FILE",
         default="",
         help="the key to sign with (default: the CI's identity, else the only key there is)",
+    )
+    parser.add_argument(
+        "--timestamp-url",
+        metavar="URL",
+        default="",
+        help="prove the time of a signature by a key, at this timestamp authority "
+        "(default: PLUGREG_TIMESTAMP_URL, else no timestamp)",
     )
     parser.add_argument(
         "--identity-token-file",

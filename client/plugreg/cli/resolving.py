@@ -38,8 +38,8 @@ def resolve(args: argparse.Namespace, console: Console) -> int:
 
     words = {key: [value] for key in WORDS if (value := getattr(args, key)) is not None}
     host = host_from(words | ({"isolate": ["true"]} if args.isolate else {}))
-    settings = config.load(os.environ, registry=args.registry)
-    found = resolve_target(args.target, host, Registries(settings).remotes, os.environ)
+    settings = config.of_command(args, os.environ)
+    found = resolve_target(args.target, host, Registries(settings, console.note).remotes, os.environ)
     _say(found, console)
     console.result(found.as_dict())
     try:
@@ -67,8 +67,8 @@ def deps(args: argparse.Namespace, console: Console) -> int:
     from plugreg.dependencies import report
     from plugreg.plugins_root import PluginsRoot
 
-    settings = config.load(os.environ, root=args.root, registry=args.registry)
-    found = report(args.target, PluginsRoot.at(settings.root), Registries(settings).remotes)
+    settings = config.of_command(args, os.environ)
+    found = report(args.target, PluginsRoot.at(settings.root), Registries(settings, console.note).remotes)
     console.say(f"{found.plugin.name} {found.plugin.version}".rstrip())
     for line in found.tree:
         console.say("  " * line.depth + _words(line))

@@ -14,6 +14,7 @@ from plugreg_schemas.names import PluginName
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from plugreg.console import Console
     from plugreg.launch import Terms
@@ -25,7 +26,7 @@ def plan(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg plan`."""
     from plugreg import run
 
-    planned = run.plan(_target(args.target, args), inherit_env=args.inherit_env)
+    planned = run.plan(_target(args.target, args, console), inherit_env=args.inherit_env)
     for plugin in planned["plugins"]:
         console.say(f"{args.target}\n  root       {plugin['root']}\n  data       {plugin['data']}")
         for server in plugin["servers"]:
@@ -55,7 +56,7 @@ def tools(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg tools`."""
     from plugreg import run
 
-    listed = run.list_tools(_target(args.name, args), args.server, terms=_terms(args))
+    listed = run.list_tools(_target(args.name, args, console), args.server, terms=_terms(args))
     for server in listed["servers"]:
         if "error" in server:
             console.warn(f"{server['name']}: {server['error']['detail']}")
@@ -77,9 +78,8 @@ def call(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg call`. A tool that reports an error of its own is exit 1."""
     from plugreg import run
 
-    result = run.call_tool(
-        _target(args.name, args), args.server, args.tool, _arguments(args.arguments), terms=_terms(args)
-    )
+    target = _target(args.name, args, console)
+    result = run.call_tool(target, args.server, args.tool, _arguments(args.arguments), terms=_terms(args))
     for item in result.get("content", []):
         console.say(
             item["text"] if item.get("type") == "text" else f"({item.get('type')}; `--json` shows it)"
@@ -108,18 +108,35 @@ def _arguments(text: str) -> dict[str, Any]:
     return value
 
 
-def _target(name: str, args: argparse.Namespace) -> Target:
-    """Return the installed plugin of this name; for a path, the plugin in that folder."""
+def _target(name: str, args: argparse.Namespace, console: Console) -> Target:
+    """Return the installed plugin of this name; for a path, the plugin in that folder.
+
+    What its registry says against an installed plugin is told here, or is the target's refusal.
+    """
     from plugreg import inventory
     from plugreg.plugins_root import PluginsRoot
     from plugreg.run import Target
 
-    root = PluginsRoot.at(config.load(os.environ, root=args.root).root)
+    settings = config.of_command(args, os.environ)
+    root = PluginsRoot.at(settings.root)
     if os.sep in name or name in {".", ".."}:
         manifest = _manifest(Path(name))
         return Target(manifest.name, Path(name).resolve(), root.data_of_folder(Path(name)), manifest)
+    from plugreg.starting import Standing, standing
+
     row = inventory.locate(root, PluginName(name))
-    return Target(row.name, row.root, row.data, _manifest(row.root))
+    found = standing(settings, row.facts) if row.facts else Standing()
+    _tell((row.withdrawn, *found.notes) if row.withdrawn else found.notes, console)
+    return Target(row.name, row.root, row.data, _manifest(row.root), found.refusal)
+
+
+def _tell(notes: Iterable[str], console: Console) -> None:
+    """Say what a person should know; a warning also where a program reads the answer."""
+    for note in notes:
+        if note.startswith("warning: "):
+            console.warn(note.removeprefix("warning: "))
+        else:
+            console.note(note)
 
 
 def _manifest(folder: Path) -> Manifest:

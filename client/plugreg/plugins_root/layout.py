@@ -16,9 +16,12 @@ from plugreg_schemas.errors import InvalidInput, NotAllowed
 from plugreg_schemas.names import Digest, PluginName, Version, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from plugreg_schemas.trust.sigstore import SigstoreVerifier
+
+    Judge = Callable[[str], SigstoreVerifier | None]
+    """From a registry's id to what judges the certificates of its plugins; None: only keys are accepted."""
 
 STORE: Final = ".store"
 STAGING: Final = ".staging"
@@ -93,27 +96,31 @@ class StoreEntry:
         return is_folder(self.tree) and all(part.is_file() for part in self.parts[:3])
 
 
+def no_judge(registry: str) -> None:
+    """Judge no certificate."""
+
+
 @dataclass(frozen=True, slots=True)
 class PluginsRoot:
     """A plugins root by its absolute path, links resolved.
 
-    `patience` is how many seconds a writer waits for another one; `sigstore` judges the certificates of what
-    is installed, and without it only keys are accepted.
+    `patience` is how many seconds a writer waits for another one; `judge` returns what judges the
+    certificates of what was installed from a registry, and without it only keys are accepted.
     """
 
     path: Path
     patience: float = DEFAULT_PATIENCE_S
-    sigstore: SigstoreVerifier | None = None
+    judge: Judge = no_judge
 
     @classmethod
     def at(
         cls,
         path: Path | str,
         patience: float = DEFAULT_PATIENCE_S,
-        sigstore: SigstoreVerifier | None = None,
+        judge: Judge = no_judge,
     ) -> Self:
         """Return the root at `path`, which need not exist."""
-        return cls(Path(os.path.realpath(Path(path).expanduser())), patience, sigstore)
+        return cls(Path(os.path.realpath(Path(path).expanduser())), patience, judge)
 
     @property
     def store(self) -> Path:

@@ -182,25 +182,31 @@ class _Mark:
 
 @contextmanager
 def held(
-    path: Path, patience: float, say: Say, pause: Callable[[float], None] = time.sleep
+    path: Path,
+    patience: float,
+    say: Say,
+    pause: Callable[[float], None] = time.sleep,
+    what: str = "the plugins root",
 ) -> Iterator[None]:
     """Hold the lock `path`, after waiting at most `patience` seconds for whoever has it.
+
+    `what` is what the lock stands for, in messages.
 
     Raises:
         Temporary: `root_locked`, naming the holder.
     """
-    lock = _locked(path, patience, say, pause)
+    lock = _locked(path, patience, say, pause, what)
     try:
         yield
     finally:
         lock.give_back()
 
 
-def _locked(path: Path, patience: float, say: Say, pause: Callable[[float], None]) -> _Lock:
+def _locked(path: Path, patience: float, say: Say, pause: Callable[[float], None], what: str) -> _Lock:
     if fcntl is not None:
         flock = _Flock(path)
         try:
-            return _wait(flock, patience, say, pause)
+            return _wait(flock, patience, say, pause, what)
         except OSError as error:
             flock.close()
             if error.errno not in _NO_FLOCK:
@@ -212,10 +218,10 @@ def _locked(path: Path, patience: float, say: Say, pause: Callable[[float], None
         except BaseException:
             flock.close()
             raise
-    return _wait(_Mark(path.with_name(path.name + MARK)), patience, say, pause)
+    return _wait(_Mark(path.with_name(path.name + MARK)), patience, say, pause, what)
 
 
-def _wait(lock: _Lock, patience: float, say: Say, pause: Callable[[float], None]) -> _Lock:
+def _wait(lock: _Lock, patience: float, say: Say, pause: Callable[[float], None], what: str) -> _Lock:
     began = time.monotonic()
     next_word = FIRST_WORD_S
     while not lock.take():
@@ -224,7 +230,7 @@ def _wait(lock: _Lock, patience: float, say: Say, pause: Callable[[float], None]
         if waited >= patience:
             raise Temporary(
                 "root_locked",
-                f"the plugins root is in use by {holder}, for longer than {patience:g} s",
+                f"{what} is in use by {holder}, for longer than {patience:g} s",
                 hint=f"wait until it ends, or wait longer: `{SETTING}=SECONDS`",
                 details={"pid": holder.pid, "host": holder.host} if isinstance(holder, Holder) else {},
             )

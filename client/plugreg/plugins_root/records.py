@@ -25,6 +25,7 @@ from plugreg_schemas.fields import (
     VersionField,
     read_model,
 )
+from plugreg_schemas.statement import State as PluginState
 from plugreg_schemas.trust.identity import Signer
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ class Facts(Open):
     range: str = ""
     yanked: str | None = None
     """The reason, where the release was yanked already."""
+    published_at: TimeField | None = None
+    """When the registry took it, as its signed index says."""
+    signed_at: TimeField | None = None
+    """The proved time of its signature, where there is one."""
+    index_time: TimeField | None = None
+    """When the index by which it was chosen was made; None where it was not signed."""
 
 
 class Pin(Open):
@@ -63,6 +70,13 @@ class Pin(Open):
     head: DigestField
 
 
+class Seen(Open):
+    """What a plugin's history said of it as a whole, when this machine last looked."""
+
+    state: PluginState = "active"
+    reason: str = ""
+
+
 class State(Open):
     """The record of a plugin. `digest` is empty where only its data is left."""
 
@@ -73,6 +87,9 @@ class State(Open):
     range: str = ""
     yanked: str | None = None
     """The reason, where the active release is known to be yanked."""
+    seen: Seen = Seen()
+    allowed: str = ""
+    """Why it was installed although it was in quarantine."""
 
     @classmethod
     def of(cls, facts: Facts) -> State:

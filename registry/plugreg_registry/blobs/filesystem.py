@@ -10,13 +10,14 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from plugreg_registry.blobs.folders import make_public, store_faults, sync_folder
-from plugreg_registry.ports import check_key
-from plugreg_schemas.errors import NotAvailable
+from plugreg_registry.ports import Over, check_key
+from plugreg_schemas.errors import Conflict, NotAvailable, Temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _UNFINISHED: Final = ".unfinished-"
 _COPY_BYTES: Final = 1 << 20
+_PATIENCE: Final = 5.0
+_POLL: Final = 0.002
 FILE_MODE: Final = 0o644
 """Readable by a web server under another account; nothing below the objects folder is secret."""
 
@@ -36,7 +39,7 @@ class FilesystemBlobs:
 
     folder: Path
 
-    def put(self, key: str, source: Source) -> None:
+    def put(self, key: str, source: Source, over: bytes | Literal[Over.ANY] | None = Over.ANY) -> None:
         """See `BlobStore.put`."""
         target = self.folder / check_key(key)
         with store_faults(self.folder):
@@ -47,7 +50,7 @@ class FilesystemBlobs:
                     file.write(chunk)
                 file.flush()
                 os.fsync(file.fileno())
-                path.replace(target)
+                _move(path, target, over)
             sync_folder(target.parent)
 
     def open(self, key: str) -> BinaryIO:
@@ -87,6 +90,57 @@ class FilesystemBlobs:
                 path.unlink()
                 swept += 1
         return swept
+
+
+def _move(path: Path, target: Path, over: bytes | Literal[Over.ANY] | None) -> None:
+    """Give a finished file its name, if what stands there is what the writer thinks."""
+    if over is Over.ANY:
+        path.replace(target)
+    elif over is None:
+        try:
+            os.link(path, target)
+        except FileExistsError:
+            raise _changed(target) from None
+    else:
+        with _compared(target.parent):
+            try:
+                present = target.read_bytes()
+            except FileNotFoundError:
+                raise _changed(target) from None
+            if present != over:
+                raise _changed(target)
+            path.replace(target)
+
+
+@contextmanager
+def _compared(folder: Path) -> Iterator[None]:
+    """Be the only one, among threads and processes, who compares and replaces in a folder.
+
+    Raises:
+        Temporary: `store_unavailable`: somebody does so for too long, as a stopped process does.
+    """
+    end = time.monotonic() + _PATIENCE
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while not _locked(descriptor):
+            if time.monotonic() > end:
+                raise Temporary("store_unavailable", f"another process stopped while it wrote in `{folder}`")
+            time.sleep(_POLL)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _changed(target: Path) -> Conflict:
+    return Conflict("object_changed", f"another process has written `{target.name}`")
 
 
 class _unfinished:  # noqa: N801 - used as a `with` function

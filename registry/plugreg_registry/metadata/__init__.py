@@ -1,4 +1,4 @@
 """The plugins, sessions and audit entries in a database: SQLAlchemy Core, Alembic migrations beside it.
 
-SQLite today. What only SQLite understands stands in `database`, so another database is another engine there.
+The same adapters serve SQLite and PostgreSQL; what only one understands is in `sqlite` and `postgres`.
 """

@@ -1,118 +1,101 @@
-"""The engine, and the only place that knows which database it is.
+"""Transactions, whichever database it is. What only one of them understands is in `sqlite` and `postgres`.
 
     with reading(engine) as connection     a snapshot
-    with writing(engine) as connection     a transaction that holds the write lock from its first line
+    with writing(engine) as connection     a transaction; all of it, or nothing
+    alone(connection, "audit")             from here on one transaction at a time does what has this name
 
-SQLite: write-ahead log, so readers never wait for the writer; `BEGIN IMMEDIATE`, so that what a transaction
-reads is still so when it writes; synced at every commit, because a 201 is a promise.
+SQLite lets one writer in at a time anyway. On PostgreSQL writers are concurrent, so who decides by what it
+has read either locks the row that it changes or is `alone`. A transaction is alone with one name at most,
+so that none waits for another that waits for it.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
+import hashlib
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import URL, create_engine, event
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy import extract, func, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from plugreg_schemas.errors import NoSpace, Temporary
+from plugreg_registry.metadata import postgres, sqlite
+from plugreg_schemas.errors import Temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
 
     from sqlalchemy import Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection
 
-BUSY_TIMEOUT_MS: Final = 10_000
-"""How long a writer waits for the one before it."""
-CHECKPOINT_PAGES: Final = 128
-"""Pages of 4 KiB after which the log goes into the database: it stays small where space is short."""
-POOL_SIZE: Final = 5
-FILE_MODE: Final = 0o600
-"""Of the database; SQLite gives the same to the files beside it."""
-_WRITES: Final = "plugreg_writes"
+    from plugreg_registry.databases import Database
+
+Done = TypeVar("Done")
+CONNECTIONS: Final = 10
+"""Connections to a server that one process opens at most, unless it is told another number."""
+ATTEMPTS: Final = 4
 
 
-def make_private(file: Path) -> None:
-    """Make the file of a SQLite database, if there is none, and let nobody else read it, whatever the umask.
-
-    Only before this process opens it: closing a file gives up SQLite's locks on it.
-
-    Raises:
-        Temporary: `store_unavailable`. NoSpace: `disk_full`.
-    """
-    try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        try:
-            if stat.S_IMODE(os.fstat(descriptor).st_mode) != FILE_MODE:
-                os.fchmod(descriptor, FILE_MODE)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise NoSpace(
-                "disk_full",
-                f"no space is left for the database `{file}`",
-                hint="the registry's operator must free some space",
-            ) from error
-        raise Temporary(
-            "store_unavailable", f"the database `{file}` cannot be used now: {error.strerror}"
-        ) from error
-
-
-def open_database(file: Path) -> Engine:
-    """Return the engine of the SQLite database in `file`, which is made if absent."""
-    engine = create_engine(
-        URL.create("sqlite", database=str(file)),
-        pool_size=POOL_SIZE,
-        max_overflow=2 * POOL_SIZE,
-        pool_timeout=BUSY_TIMEOUT_MS / 1000,
-        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000},
-    )
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _prepare(connection: DBAPIConnection, _record: object) -> None:
-    connection.isolation_level = None  # `_begin` says which transaction, not the driver
-    cursor = connection.cursor()
-    for pragma in (
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "foreign_keys=ON",
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
-        f"wal_autocheckpoint={CHECKPOINT_PAGES}",
-        f"journal_size_limit={CHECKPOINT_PAGES * 4096}",
-        "cache_size=-2048",
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+def open_database(database: Database, connections: int = CONNECTIONS) -> Engine:
+    """Return the engine of a database. Nothing is asked of it yet."""
+    if isinstance(database, Path):
+        return sqlite.open_file(database)
+    return postgres.open_server(database, connections)
 
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """Read one consistent state."""
-    with _faults(engine), engine.connect() as connection, connection.begin():
+    options = postgres.READING if _is_server(engine) else sqlite.READING
+    with _transaction(engine, options) as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """Read and write in one transaction; an exception undoes it."""
+    options = postgres.WRITING if _is_server(engine) else sqlite.WRITING
+    with _transaction(engine, options) as connection:
+        yield connection
+
+
+def alone(connection: Connection, name: str) -> None:
+    """Wait until no other transaction does what has this name; others wait until this one ends."""
+    if _is_server(connection.engine):
+        number = int.from_bytes(hashlib.sha256(f"plugreg {name}".encode()).digest()[:8], signed=True)
+        connection.execute(select(func.pg_advisory_xact_lock(number)))
+
+
+def milliseconds(connection: Connection) -> int:
+    """Return the time by the one clock that all users of a database share, since 1970."""
+    if not _is_server(connection.engine):
+        return int(time.time() * 1000)
+    seconds = connection.execute(select(extract("epoch", func.clock_timestamp()))).scalar_one()
+    return int(seconds * 1000)
+
+
+def without_limits(connection: Connection) -> None:
+    """Let this transaction take the time that it needs."""
+    if _is_server(connection.engine):
+        postgres.without_limits(connection)
+
+
+def repeated(work: Callable[[], Done]) -> Done:
+    """Do work in a transaction of its own, again if another transaction came first."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return work()
+        except (IntegrityError, postgres.Undone):
+            continue
+    return work()
+
+
+@contextmanager
+def _transaction(engine: Engine, options: Mapping[str, Any]) -> Iterator[Connection]:
     with (
         _faults(engine),
-        engine.connect().execution_options(**{_WRITES: True}) as connection,
+        engine.connect().execution_options(**options) as connection,
         connection.begin(),
     ):
         yield connection
@@ -127,13 +110,13 @@ def _faults(engine: Engine) -> Iterator[None]:
         raise  # a rule of the tables, which the adapters know
     except PoolTimeout as error:
         raise Temporary("database_busy", "too many requests wait for the database") from error
-    except DatabaseError as error:
-        said = str(error.orig)
-        if "full" in said:
-            raise NoSpace(
-                "disk_full",
-                f"no space is left for the database `{engine.url.database}`",
-                hint="the registry's operator must free some space",
-            ) from error
-        code = "database_busy" if "locked" in said or "busy" in said else "store_unavailable"
-        raise Temporary(code, f"the database `{engine.url.database}` cannot be used now: {said}") from error
+    except DBAPIError as error:
+        fault = postgres.fault if _is_server(engine) else sqlite.fault
+        found = fault(engine, error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _is_server(engine: Engine) -> bool:
+    return engine.dialect.name == "postgresql"

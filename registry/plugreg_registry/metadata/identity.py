@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, select
 
-from plugreg_registry.metadata.database import writing
+from plugreg_registry.metadata.database import alone, writing
 from plugreg_registry.metadata.tables import REGISTRY
 from plugreg_schemas.errors import UsageError
 from plugreg_schemas.fields import format_time
@@ -27,6 +27,7 @@ def registry_id(engine: Engine, wanted: str | None = None) -> RegistryId:
     """
     new = RegistryId(wanted or f"urn:uuid:{uuid.uuid4()}")
     with writing(engine) as connection:
+        alone(connection, "registry")
         found = connection.execute(select(REGISTRY.c.id)).scalar()
         if found is None:
             row = {"one": 1, "id": str(new), "created_at": format_time(datetime.now(UTC))}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import Engine, func, insert, select
 
-from plugreg_registry.metadata.database import reading, writing
+from plugreg_registry.metadata.database import alone, reading, writing
 from plugreg_registry.metadata.tables import AUDIT
 from plugreg_registry.records import AuditEntry
 from plugreg_schemas.fields import format_time
@@ -16,6 +16,8 @@ from plugreg_schemas.names import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +28,24 @@ class DatabaseJournal:
 
     def record(self, entries: Sequence[AuditEntry]) -> None:
         """See `Journal.record`."""
+        with reading(self.engine) as connection:
+            new = _new(connection, entries)
+        if not new:
+            return
         with writing(self.engine) as connection:
-            for entry in entries:
-                there = connection.execute(select(AUDIT.c.serial).where(AUDIT.c.digest == str(entry.digest)))
-                if there.first() is None:
-                    row = {
-                        "digest": str(entry.digest),
-                        "at": format_time(entry.at),
-                        "action": entry.action,
-                        "plugin": entry.plugin,
-                        "version": entry.version,
-                        "signer": entry.signer,
-                    }
-                    connection.execute(insert(AUDIT).values(**row))
+            alone(connection, "audit")
+            last = connection.execute(select(func.max(AUDIT.c.serial))).scalar() or 0
+            for serial, entry in enumerate(_new(connection, entries), last + 1):
+                row = {
+                    "serial": serial,
+                    "digest": str(entry.digest),
+                    "at": format_time(entry.at),
+                    "action": entry.action,
+                    "plugin": entry.plugin,
+                    "version": entry.version,
+                    "signer": entry.signer,
+                }
+                connection.execute(insert(AUDIT).values(**row))
 
     def read(self, after: int = 0, limit: int = 100) -> Sequence[tuple[int, AuditEntry]]:
         """See `Journal.read`."""
@@ -58,3 +65,9 @@ class DatabaseJournal:
                 )
                 for row in connection.execute(newer)
             )
+
+
+def _new(connection: Connection, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
+    plugins = {entry.plugin for entry in entries}
+    there = set(connection.execute(select(AUDIT.c.digest).where(AUDIT.c.plugin.in_(plugins))).scalars())
+    return tuple({entry.digest: entry for entry in entries if entry.digest not in there}.values())

@@ -1,7 +1,7 @@
 """Brings the database to the tables that this version needs.
 
 Alembic costs memory that a server would keep, so it runs in a process of its own, and only where there is
-something to do.
+something to do. Of processes that come at once one does it, and the others find it done.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import inspect, text
 
-from plugreg_registry.metadata.database import make_private, open_database, reading
+from plugreg_registry.metadata.database import open_database, reading
+from plugreg_registry.metadata.sqlite import make_private
 from plugreg_schemas.errors import Temporary, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-HEAD: Final = "0002"
+    from plugreg_registry.databases import Database, Server
+
+HEAD: Final = "0005"
 """The newest revision in `migrations/versions`."""
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
@@ -34,19 +37,30 @@ def revision(engine: Engine) -> str | None:
         return found
 
 
-def migrate(database: Path) -> bool:
-    """Bring the SQLite database in `database` to `HEAD` and return whether there was something to do.
+def is_there(database: Database) -> bool:
+    """Whether a registry has been here: a file, or tables on a server.
 
     Raises:
-        UsageError: `database_newer`: a newer plugreg has been here.
+        Temporary: `store_unavailable`.
+    """
+    if isinstance(database, Path):
+        return database.is_file()
+    return _revision(database) is not None
+
+
+def migrate(database: Database) -> bool:
+    """Bring a database to `HEAD` and return whether there was something to do.
+
+    Raises:
+        UsageError: `database_newer`: a newer plugreg has been here. `database_encoding`: not every text can
+        be written to it.
         Temporary: `migration_failed`, `store_unavailable`.
     """
-    make_private(database)
-    engine = open_database(database)
-    try:
-        before = revision(engine)
-    finally:
-        engine.dispose()
+    if isinstance(database, Path):
+        make_private(database)
+    before = _revision(database)
+    if before is None and not isinstance(database, Path):
+        _check_encoding(database)
     if before == HEAD:
         return False
     if before is not None and before > HEAD:
@@ -61,7 +75,30 @@ def migrate(database: Path) -> bool:
     return True
 
 
-def _in_own_process(database: Path) -> str:
+def _revision(database: Database) -> str | None:
+    engine = open_database(database)
+    try:
+        return revision(engine)
+    finally:
+        engine.dispose()
+
+
+def _check_encoding(server: Server) -> None:
+    engine = open_database(server)
+    try:
+        with reading(engine) as connection:
+            encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    finally:
+        engine.dispose()
+    if encoding != "UTF8":
+        raise UsageError(
+            "database_encoding",
+            f"the database `{server}` has the encoding `{encoding}`",
+            hint="make one with `CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`",
+        )
+
+
+def _in_own_process(database: Database) -> str:
     """Upgrade, and return what went wrong."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
@@ -76,7 +113,7 @@ def _in_own_process(database: Path) -> str:
     return fault
 
 
-def _upgrade_and_tell(database: Path, there: Connection) -> None:
+def _upgrade_and_tell(database: Database, there: Connection) -> None:
     try:
         upgrade(database)
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent tells it
@@ -85,8 +122,8 @@ def _upgrade_and_tell(database: Path, there: Connection) -> None:
         there.send("")
 
 
-def upgrade(database: Path, to: str = HEAD) -> None:
-    """Run Alembic on the SQLite database in `database`, here and now."""
+def upgrade(database: Database, to: str = HEAD) -> None:
+    """Run Alembic on a database, here and now."""
     from alembic import command  # noqa: PLC0415 - only where there is something to migrate
     from alembic.config import Config  # noqa: PLC0415
 

@@ -10,9 +10,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sqlalchemy import Connection, Engine, Row, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
-from plugreg_registry.metadata.database import reading, writing
+from plugreg_registry.metadata.database import reading, repeated, writing
 from plugreg_registry.metadata.tables import PLUGINS, RELEASES, STATEMENTS
 from plugreg_registry.ports import lookalike
 from plugreg_registry.records import Facts, PluginRecord, StoredRelease, StoredStatement
@@ -21,7 +20,7 @@ from plugreg_schemas.names import Digest, PluginName
 from plugreg_schemas.trust.identity import parse_signer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from plugreg_schemas.manifest import Format
 
@@ -64,19 +63,16 @@ class DatabaseReleases:
     def find(self, name: str) -> PluginRecord | None:
         """See `Releases.find`."""
         with reading(self.engine) as connection:
-            return self._load(connection, name)
+            revision = connection.execute(select(PLUGINS.c.revision).where(PLUGINS.c.name == name)).scalar()
+            return self._load(connection, name, revision)
 
     def change(self, name: str, decide: Callable[[PluginRecord | None], PluginRecord]) -> PluginRecord:
         """See `Releases.change`."""
-        try:
-            return self._change(name, decide)
-        except IntegrityError:  # somebody claimed the name, or a look-alike, between our look and our insert
-            return self._change(name, decide)
+        return repeated(lambda: self._change(name, decide))
 
     def _change(self, name: str, decide: Callable[[PluginRecord | None], PluginRecord]) -> PluginRecord:
         with writing(self.engine) as connection:
-            _queue(connection, name)
-            before = self._load(connection, name)
+            before = self._load(connection, name, _lock(connection, name))
             after = decide(before)
             if after is before:
                 return after
@@ -87,8 +83,7 @@ class DatabaseReleases:
             _append(connection, after, *known)
         return self._known.keep(after)
 
-    def _load(self, connection: Connection, name: str) -> PluginRecord | None:
-        revision = connection.execute(select(PLUGINS.c.revision).where(PLUGINS.c.name == name)).scalar()
+    def _load(self, connection: Connection, name: str, revision: int | None) -> PluginRecord | None:
         if revision is None:
             return None
         return self._known.get(name, revision) or self._known.keep(_read(connection, name, revision))
@@ -98,24 +93,16 @@ class DatabaseReleases:
         with reading(self.engine) as connection:
             return _lookalike(connection, name)
 
-    def unindexed(self) -> Sequence[str]:
-        """See `Releases.unindexed`."""
-        with reading(self.engine) as connection:
-            behind = (
-                select(PLUGINS.c.name).where(PLUGINS.c.indexed < PLUGINS.c.revision).order_by(PLUGINS.c.name)
-            )
-            return tuple(connection.execute(behind).scalars())
 
-    def mark_indexed(self, name: str, revision: int) -> None:
-        """See `Releases.mark_indexed`."""
-        with writing(self.engine) as connection:
-            older = (PLUGINS.c.name == name, PLUGINS.c.indexed < revision)
-            connection.execute(update(PLUGINS).where(*older).values(indexed=revision))
+def _lock(connection: Connection, name: str) -> int | None:
+    """Wait for other transactions on this plugin, where the database locks rows and not itself.
 
-
-def _queue(connection: Connection, name: str) -> None:
-    """Wait for other transactions on this plugin, where the database locks rows and not itself."""
-    connection.execute(select(PLUGINS.c.name).where(PLUGINS.c.name == name).with_for_update())
+    Returns the revision that stands until this transaction ends. Without one the name is free: of those who
+    claim it at once the tables let one in, and the others begin again.
+    """
+    row = select(PLUGINS.c.revision).where(PLUGINS.c.name == name).with_for_update()
+    found: int | None = connection.execute(row).scalar()
+    return found
 
 
 def _read(connection: Connection, name: str, revision: int) -> PluginRecord:
@@ -181,6 +168,7 @@ def _release_row(plugin: str, place: int, release: StoredRelease) -> dict[str, A
         "signer": release.signer.words,
         "public_key": release.public_key,
         "facts": release.facts.model_dump_json(exclude_defaults=True),
+        "provenance": release.provenance or "",
     }
 
 
@@ -198,4 +186,5 @@ def _release(row: tuple[Any, ...]) -> StoredRelease:
         signer=parse_signer(found["signer"]),
         public_key=found["public_key"],
         facts=Facts.model_validate_json(found["facts"]),
+        provenance=Digest(found["provenance"]) if found["provenance"] else None,
     )

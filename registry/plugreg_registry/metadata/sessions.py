@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine, delete, func, insert, select
 
-from plugreg_registry.metadata.database import reading, writing
+from plugreg_registry.metadata.database import alone, reading, writing
 from plugreg_registry.metadata.tables import SESSIONS
 from plugreg_registry.records import UploadSession
 
@@ -32,9 +32,11 @@ class DatabaseSessions:
             "claims": session.claims,
             "expires": int(session.expires.timestamp()),
             "signer": session.signer,
+            "provenance": session.provenance,
         }
         newest = select(func.max(SESSIONS.c.serial)).where(SESSIONS.c.signer == session.signer)
         with writing(self.engine) as connection:
+            alone(connection, f"sessions of {session.signer}")
             serial = (connection.execute(newest).scalar() or 0) + 1
             connection.execute(insert(SESSIONS).values(**row, serial=serial))
 
@@ -45,7 +47,16 @@ class DatabaseSessions:
         if row is None:
             return None
         expires = datetime.fromtimestamp(row.expires, UTC)
-        return UploadSession(row.id, row.envelope, row.public_key, row.size, row.claims, expires, row.signer)
+        return UploadSession(
+            row.id,
+            row.envelope,
+            row.public_key,
+            row.size,
+            row.claims,
+            expires,
+            row.signer,
+            row.provenance or b"",
+        )
 
     def remove(self, session: str) -> None:
         """See `Sessions.remove`."""

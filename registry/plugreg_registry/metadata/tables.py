@@ -6,8 +6,11 @@
     releases     a plugin's versions, by place; rows are only added
     sessions     publishes that wait for their bytes; `serial` orders those of one signer
     audit        what was accepted, in order
+    leases       who does now what one process does at a time
+    leftovers    objects that the index has replaced, and since when
 
-Times are RFC 3339 text in UTC, except those that are compared: seconds since 1970.
+Text is in the order of its bytes on every database (`columns.words`). Times are RFC 3339 text in UTC,
+except those that are compared: seconds since 1970, and milliseconds for a lease.
 """
 
 from __future__ import annotations
@@ -24,11 +27,12 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
     Text,
     UniqueConstraint,
 )
+
+from plugreg_registry.metadata.columns import NUMBER, words
 
 METADATA: Final = MetaData(
     naming_convention={
@@ -44,16 +48,16 @@ REGISTRY: Final = Table(
     "registry",
     METADATA,
     Column("one", Integer, primary_key=True, autoincrement=False),
-    Column("id", String(200), nullable=False),
-    Column("created_at", String(40), nullable=False),
+    Column("id", words(200), nullable=False),
+    Column("created_at", words(40), nullable=False),
     CheckConstraint("one = 1", name="one_row"),
 )
 
 PLUGINS: Final = Table(
     "plugins",
     METADATA,
-    Column("name", String(64), primary_key=True),
-    Column("folded", String(64), nullable=False),
+    Column("name", words(64), primary_key=True),
+    Column("folded", words(64), nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("indexed", BigInteger, nullable=False),
     UniqueConstraint("folded"),
@@ -62,55 +66,73 @@ PLUGINS: Final = Table(
 STATEMENTS: Final = Table(
     "statements",
     METADATA,
-    Column("plugin", String(64), ForeignKey("plugins.name"), primary_key=True),
+    Column("plugin", words(64), ForeignKey("plugins.name"), primary_key=True),
     Column("place", Integer, primary_key=True),
-    Column("digest", String(71), nullable=False),
+    Column("digest", words(71), nullable=False),
     Column("envelope", LargeBinary, nullable=False),
     Column("public_key", LargeBinary, nullable=False),
-    Column("accepted_at", String(40), nullable=False),
+    Column("accepted_at", words(40), nullable=False),
     UniqueConstraint("digest"),
 )
 
 RELEASES: Final = Table(
     "releases",
     METADATA,
-    Column("plugin", String(64), ForeignKey("plugins.name"), primary_key=True),
+    Column("plugin", words(64), ForeignKey("plugins.name"), primary_key=True),
     Column("place", Integer, primary_key=True),
-    Column("version", String(64), nullable=False),
-    Column("digest", String(71), nullable=False, index=True),
+    Column("version", words(64), nullable=False),
+    Column("digest", words(71), nullable=False, index=True),
     Column("size", BigInteger, nullable=False),
-    Column("format", String(20), nullable=False),
-    Column("published_at", String(40), nullable=False),
-    Column("attestation", String(71), nullable=False),
-    Column("signer", Text, nullable=False),
+    Column("format", words(20), nullable=False),
+    Column("published_at", words(40), nullable=False),
+    Column("attestation", words(71), nullable=False),
+    Column("signer", words(), nullable=False),
     Column("public_key", LargeBinary, nullable=False),
     Column("facts", Text, nullable=False),
+    Column("provenance", words(71), nullable=False, server_default=""),
     UniqueConstraint("plugin", "version"),
 )
 
 SESSIONS: Final = Table(
     "sessions",
     METADATA,
-    Column("id", String(64), primary_key=True),
+    Column("id", words(64), primary_key=True),
     Column("envelope", LargeBinary, nullable=False),
     Column("public_key", LargeBinary, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("claims", Boolean, nullable=False),
     Column("expires", BigInteger, nullable=False, index=True),
-    Column("signer", Text, nullable=False),
+    Column("signer", words(), nullable=False),
     Column("serial", BigInteger, nullable=False),
+    Column("provenance", LargeBinary, nullable=False, server_default=""),
     Index("ix_sessions_signer", "signer", "serial"),
 )
 
 AUDIT: Final = Table(
     "audit",
     METADATA,
-    Column("serial", Integer, primary_key=True, autoincrement=True),
-    Column("digest", String(71), nullable=False),
-    Column("at", String(40), nullable=False),
-    Column("action", String(20), nullable=False),
-    Column("plugin", String(64), nullable=False, index=True),
-    Column("version", String(64), nullable=False),
-    Column("signer", Text, nullable=False),
+    Column("serial", NUMBER, primary_key=True, autoincrement=False),
+    Column("digest", words(71), nullable=False),
+    Column("at", words(40), nullable=False),
+    Column("action", words(20), nullable=False),
+    Column("plugin", words(64), nullable=False, index=True),
+    Column("version", words(64), nullable=False),
+    Column("signer", words(), nullable=False),
     UniqueConstraint("digest"),
+)
+
+LEFTOVERS: Final = Table(
+    "leftovers",
+    METADATA,
+    Column("key", words(200), primary_key=True),
+    Column("at", BigInteger, nullable=False, index=True),
+)
+
+LEASES: Final = Table(
+    "leases",
+    METADATA,
+    Column("name", words(40), primary_key=True),
+    Column("holder", words(200), nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
 )

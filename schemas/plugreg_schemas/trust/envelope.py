@@ -5,6 +5,11 @@
      "dsseEnvelope": {"payload": <base64>, "payloadType": "application/vnd.in-toto+json",
                       "signatures": [{"sig": <base64>, "keyid": ""}]}}
 
+where the key's owner wants the time proved, with timestamps over the bytes of the signature:
+
+     "verificationMaterial": {..., "timestampVerificationData": {"rfc3161Timestamps":
+                                                                  [{"signedTimestamp": <base64 RFC 3161>}]}}
+
 or, signed without a key of one's own, with the material of a certificate instead:
 
      "verificationMaterial": {"certificate": {"rawBytes": <base64 DER>}, "tlogEntries": [<one log entry>],
@@ -35,11 +40,15 @@ from plugreg_schemas.statement import PAYLOAD_TYPE
 from plugreg_schemas.trust.identity import KeySigner
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from plugreg_schemas.trust.identity import AnySigner
 
 MEDIA_TYPE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 MAX_ENVELOPE: Final = 1 << 20
 """Bytes of an envelope, checked before anything is parsed."""
+MAX_TIMESTAMPS: Final = 8
+"""Timestamps of a signature by a key; one is enough, and each costs a verification."""
 
 
 def decode_base64(text: str) -> bytes:
@@ -74,9 +83,23 @@ class _PublicKey(Closed):
     hint: _Base64
 
 
+class _Timestamp(Closed):
+    signed: Annotated[_Base64, Field(alias="signedTimestamp")]
+
+
+class _Timestamps(Closed):
+    rfc3161: Annotated[
+        tuple[_Timestamp, ...], Field(alias="rfc3161Timestamps", min_length=1, max_length=MAX_TIMESTAMPS)
+    ]
+
+
+_NO_TIMESTAMPS: Final = _Timestamps.model_construct(rfc3161=())
+
+
 class _KeyMaterial(Closed):
     public_key: Annotated[_PublicKey, Field(alias="publicKey")]
     tlog_entries: Annotated[tuple[()], Field(alias="tlogEntries")] = ()
+    timestamps: Annotated[_Timestamps, Field(alias="timestampVerificationData")] = _NO_TIMESTAMPS
 
 
 class _Certificate(Closed):
@@ -125,6 +148,8 @@ class Envelope:
     """Who the envelope claims to be signed by: the verifier decides."""
     certificate: bytes | None = None
     """The signing certificate (DER) of a keyless signature; None where a key signed."""
+    timestamps: tuple[bytes, ...] = ()
+    """Timestamps (RFC 3161 responses) over a signature by a key."""
 
     @property
     def digest(self) -> Digest:
@@ -137,15 +162,21 @@ class Envelope:
         return pre_authentication_encoding(self.payload)
 
     @classmethod
-    def make(cls, payload: bytes, signature: bytes, signer: KeySigner) -> Self:
-        """Put a payload and its signature into an envelope."""
+    def make(
+        cls, payload: bytes, signature: bytes, signer: KeySigner, *, timestamps: Sequence[bytes] = ()
+    ) -> Self:
+        """Put a payload and its signature into an envelope, and what timestamp authorities said of it."""
+        material: dict[str, object] = {
+            "publicKey": {"hint": encode_base64(bytes.fromhex(Digest(signer.id).hex))},
+            "tlogEntries": [],
+        }
+        if timestamps:
+            stamps = [{"signedTimestamp": encode_base64(stamp)} for stamp in timestamps]
+            material["timestampVerificationData"] = {"rfc3161Timestamps": stamps}
         content = canonical_json(
             {
                 "mediaType": MEDIA_TYPE,
-                "verificationMaterial": {
-                    "publicKey": {"hint": encode_base64(bytes.fromhex(Digest(signer.id).hex))},
-                    "tlogEntries": [],
-                },
+                "verificationMaterial": material,
                 "dsseEnvelope": {
                     "payload": encode_base64(payload),
                     "payloadType": PAYLOAD_TYPE,
@@ -153,7 +184,7 @@ class Envelope:
                 },
             }
         )
-        return cls(content, payload, signature, signer)
+        return cls(content, payload, signature, signer, timestamps=tuple(timestamps))
 
 
 def pre_authentication_encoding(payload: bytes) -> bytes:
@@ -205,6 +236,7 @@ def _by_key(bundle: _KeyBundle, content: bytes) -> Envelope:
         payload=decode_base64(bundle.envelope.payload),
         signature=decode_base64(bundle.envelope.signatures[0].sig),
         signer=KeySigner(id=Digest.from_hex(hint.hex())),
+        timestamps=tuple(decode_base64(stamp.signed) for stamp in bundle.material.timestamps.rfc3161),
     )
 
 

@@ -89,8 +89,26 @@ def root_at(root: Root, times: Iterable[datetime]) -> Root:
     asked = list(times)
     cut: Root = {"mediaType": ROOT_TYPE}
     for part in PARTS:
-        cut[part] = [_always(entry) for entry in root.get(part) or [] if _covers(entry, asked)]
+        cut[part] = [_always(entry) for entry in root.get(part) or [] if covers(entry, asked)]
     return cut
+
+
+def covers(entry: dict[str, Any], times: Iterable[datetime]) -> bool:
+    """Whether an entry of a trusted root was valid at all of these times."""
+    validity = entry.get("publicKey", entry).get("validFor") or ALWAYS
+    start = datetime.fromisoformat(validity.get("start", ALWAYS["start"]))
+    end = datetime.fromisoformat(validity["end"]) if validity.get("end") else None
+    return all(start <= time and (end is None or time <= end) for time in times)
+
+
+def chain_of(entry: dict[str, Any]) -> list[Certificate]:
+    """Return the certificates of an authority in a trusted root, its own first."""
+    from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 - keys need none
+
+    return [
+        load_der_x509_certificate(base64.b64decode(certificate["rawBytes"]))
+        for certificate in entry["certChain"]["certificates"]
+    ]
 
 
 def missing_part(root: Root, bundle: Bundle) -> str:
@@ -122,23 +140,8 @@ def _always(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "validFor": ALWAYS}
 
 
-def _covers(entry: dict[str, Any], times: Iterable[datetime]) -> bool:
-    validity = entry.get("publicKey", entry).get("validFor") or ALWAYS
-    start = datetime.fromisoformat(validity.get("start", ALWAYS["start"]))
-    end = datetime.fromisoformat(validity["end"]) if validity.get("end") else None
-    return all(start <= time and (end is None or time <= end) for time in times)
-
-
 def _chains(root: Root, part: str) -> list[list[Certificate]]:
-    from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 - keys need none
-
-    return [
-        [
-            load_der_x509_certificate(base64.b64decode(certificate["rawBytes"]))
-            for certificate in entry["certChain"]["certificates"]
-        ]
-        for entry in root[part]
-    ]
+    return [chain_of(entry) for entry in root[part]]
 
 
 def _has_authority(root: Root, certificate: Certificate) -> bool:

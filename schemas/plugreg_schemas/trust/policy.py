@@ -11,13 +11,17 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from plugreg_schemas.errors import Conflict, Gone, IntegrityError, InvalidInput, NotAllowed, Unverifiable
-from plugreg_schemas.names import Version
+from plugreg_schemas.fields import format_time
+from plugreg_schemas.names import Version, quoted
+from plugreg_schemas.statement import CiOwner, KeyOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
-    from plugreg_schemas.history import AnySigner, History
-    from plugreg_schemas.statement import Publish
+    from plugreg_schemas.history import History
+    from plugreg_schemas.statement import AnyOwner, Publish
+    from plugreg_schemas.trust.identity import AnySigner
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,11 @@ class Release:
 class Admission:
     """Who may claim a name that nobody owns yet.
 
-    `anyone`: whoever can sign; `listed`: identities whose words match one of `patterns` (`*` and `?`).
+    `anyone`: whoever can sign; `listed`: identities whose words match one of `patterns` (`*` and `?`);
+    `admins`: nobody else than administrators, who are not asked about here.
     """
 
-    rule: Literal["anyone", "listed"] = "anyone"
+    rule: Literal["anyone", "listed", "admins"] = "anyone"
     patterns: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
     """Patterns of names that nobody may claim here."""
@@ -60,14 +65,15 @@ def check_registry(said_registry: str, registry: str) -> None:
 
 
 def check_claim(admission: Admission, name: str, signer: AnySigner) -> None:
-    """Decide whether `signer` may claim the free name `name`.
+    """Decide whether `signer`, who is no administrator, may claim the free name `name`.
 
     Raises:
         NotAllowed: `not_admitted`, `name_held`.
     """
-    if any(_matches(name, pattern) for pattern in admission.reserved):
+    if any(matches(name, pattern) for pattern in admission.reserved):
         raise NotAllowed("name_held", f"the name `{name}` is held back by this registry")
-    if admission.rule == "listed" and not any(_matches(signer.words, p) for p in admission.patterns):
+    listed = admission.rule == "listed" and any(matches(signer.words, p) for p in admission.patterns)
+    if not listed and admission.rule != "anyone":
         raise NotAllowed(
             "not_admitted",
             f"`{signer.words}` may not claim a new name in this registry",
@@ -113,31 +119,78 @@ def check_publish(
             )
 
 
-def check_release_signer(history: History, signer: AnySigner) -> None:
-    """Refuse a release whose signer does not own the plugin.
+def check_release_signer(history: History, signer: AnySigner, when: datetime | None) -> None:
+    """Refuse a release whose signer did not own the plugin, or signed against the conditions of that.
 
-    A former owner can still sign, and date it back: without a trusted time nobody can tell such a release
+    `when` is the proved time of the signature, or else when the signed index says that it was published. A
+    former owner can still sign, and date it back: without such a time nobody can tell a release of theirs
     from one that was signed while they owned the plugin.
 
     Raises:
-        IntegrityError: `signer_not_owner`: the signer never owned it.
-        Unverifiable: `no_trusted_time`: the signer owned it once.
+        IntegrityError: `signer_not_owner`: the signer never owned it; `key_outside_validity`,
+            `ref_not_allowed`.
+        Unverifiable: `no_trusted_time`: it was not signed before the signer was removed, as far as is known.
     """
+    owner = history.owner(signer) or history.former.get(signer.words)
+    if owner is None:
+        raise IntegrityError(
+            "signer_not_owner", f"`{signer.words}` signed the release and never owned `{history.plugin}`"
+        )
+    check_conditions(owner, signer, when)
     if history.owned_by(signer):
         return
-    if signer.words in history.ever_owners:
+    removed = history.removed_at.get(signer.words)
+    if when is None or removed is None or when >= removed:
         raise Unverifiable(
             "no_trusted_time",
             f"`{signer.words}` signed this release of `{history.plugin}`, is no longer an owner, "
-            "and nothing proves when",
+            "and nothing proves that it was signed before",
             hint="ask an owner to publish it again as a new version",
         )
-    raise IntegrityError(
-        "signer_not_owner", f"`{signer.words}` signed the release and never owned `{history.plugin}`"
-    )
 
 
-def _matches(text: str, pattern: str) -> bool:
+def check_conditions(owner: AnyOwner, signer: AnySigner, when: datetime | None) -> None:
+    """Refuse a signature of an owner outside the validity of the key, or from a ref that does not match.
+
+    The registry asks with its own clock, the client with the time that is proved.
+
+    Raises:
+        IntegrityError: `key_outside_validity`, `ref_not_allowed`.
+        Unverifiable: `no_trusted_time`: the key has a validity, and `when` is not known.
+    """
+    if isinstance(owner, KeyOwner):
+        _check_validity(owner, when)
+    if isinstance(owner, CiOwner) and owner.refs is not None:
+        ref = signer.ref if signer.kind == "ci" else ""
+        if not matches(ref, owner.refs):
+            raise IntegrityError(
+                "ref_not_allowed",
+                f"`{owner.words}` signed from the ref {quoted(ref)}, and owns only what comes from "
+                f"{quoted(owner.refs)}",
+                hint="sign from a ref that matches, or ask an owner to change the pattern",
+            )
+
+
+def _check_validity(owner: KeyOwner, when: datetime | None) -> None:
+    start, end = owner.not_before, owner.not_after
+    if start is None and end is None:
+        return
+    if when is None:
+        raise Unverifiable(
+            "no_trusted_time",
+            f"`{owner.words}` is valid for a time only, and nothing proves when it signed",
+            hint="sign with a timestamp, or use the registry's signed index",
+        )
+    if (start is not None and when < start) or (end is not None and when >= end):
+        limits = [f"{word} {format_time(time)}" for word, time in (("from", start), ("until", end)) if time]
+        raise IntegrityError(
+            "key_outside_validity",
+            f"`{owner.words}` signed at {format_time(when)}, and is valid {' '.join(limits)}",
+            hint="sign with a key that is valid; `plugreg owner list` shows which are",
+        )
+
+
+def matches(text: str, pattern: str) -> bool:
     """Match `*` and `?`; a bracket stands for itself, as in the address of an issuer on IPv6."""
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 

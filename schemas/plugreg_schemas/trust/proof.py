@@ -9,24 +9,31 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugreg_schemas.api import PluginDocument
-from plugreg_schemas.errors import IntegrityError, InvalidInput, NotAllowed
+from plugreg_schemas.errors import IntegrityError, InvalidInput, NotAllowed, Unverifiable
 from plugreg_schemas.fields import read_model
-from plugreg_schemas.history import fold
+from plugreg_schemas.history import NOBODY, fold
 from plugreg_schemas.names import Digest
-from plugreg_schemas.statement import Publish
+from plugreg_schemas.statement import Publish, conditions_of
 from plugreg_schemas.trust.envelope import decode_base64, parse_envelope
+from plugreg_schemas.trust.material import TIMESTAMPS
 from plugreg_schemas.trust.policy import check_registry, check_release_signer
+from plugreg_schemas.trust.provenance import check_provenance
 from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
 
     from plugreg_schemas.api import DocumentVersion
-    from plugreg_schemas.history import AnySigner, History
+    from plugreg_schemas.history import Administrators, History
+    from plugreg_schemas.statement import AnyOwner
+    from plugreg_schemas.trust.identity import AnySigner
+    from plugreg_schemas.trust.provenance import Provenance
     from plugreg_schemas.trust.sigstore import SigstoreVerifier
+    from plugreg_schemas.trust.verify import Signed
 
     Fetch = Callable[[Digest], bytes]
 
@@ -45,6 +52,12 @@ class ProvedRelease:
     attestation: bytes
     yanked: str | None
     """The reason, where the version is yanked."""
+    published_at: datetime
+    """When the index says that it was published: a claim, as good as the index."""
+    signed_at: datetime | None = None
+    """The proved time of the signature."""
+    provenance: Provenance | None = None
+    """How it was built, where the publisher sent that along."""
 
 
 @contextmanager
@@ -81,16 +94,18 @@ def prove_history(
     pinned_head: str | None = None,
     *,
     sigstore: SigstoreVerifier | None = None,
+    admins: Administrators = NOBODY,
 ) -> History:
     """Fold the signed statements that a document lists, and refuse the document where it says otherwise.
 
     `fetch` returns an attestation by its digest; `pinned_head` is the newest statement seen before;
-    `sigstore` judges the statements that are signed with a certificate.
+    `sigstore` judges the statements that are signed with a certificate; `admins` are those of the registry.
 
     Raises:
         IntegrityError: `history_forked`, `history_invalid`, `document_contradicts_history`,
-            `attestation_altered`, `signature_invalid`, `registry_mismatch`, ...
-        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`.
+            `attestation_altered`, `signature_invalid`, `registry_mismatch`, `key_outside_validity`, ...
+        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`,
+            `no_trusted_time`.
     """
     keys = _public_keys(document)
     if pinned_head is not None and pinned_head not in document.history:
@@ -99,9 +114,10 @@ def prove_history(
             f"the history of `{document.name}` lacks a statement that was in it before",
             hint="the registry lost or hides a statement; do not install until its operator explains",
         )
-    history = fold(
+    entries = [
         verify(parse_envelope(_fetched(Digest(digest), fetch)), keys, sigstore) for digest in document.history
-    )
+    ]
+    history = fold(entries, times=document.history_times, admins=admins)
     check_registry(history.registry, registry)
     _compare(document, history)
     return history
@@ -119,9 +135,11 @@ def prove_release(
     """Prove that an owner signed exactly what the document says of one version.
 
     Raises:
-        IntegrityError: `release_mismatch`: re-labelled; `signer_not_owner`; and as `prove_history`.
+        IntegrityError: `release_mismatch`: re-labelled; `signer_not_owner`; `provenance_mismatch`,
+            `provenance_invalid`; and as `prove_history`.
         NotAllowed: `unsigned`: the document names no statement for this version.
-        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`.
+        Unverifiable: `attestation_missing`, `public_key_missing`, `trust_material_missing`,
+            `no_trusted_time`.
     """
     if not entry.attestations:
         raise NotAllowed(
@@ -152,7 +170,7 @@ def prove_release(
         raise IntegrityError(
             "release_mismatch", f"the document names another signer than `{signed.signer.words}`"
         )
-    check_release_signer(history, signed.signer)
+    _check_signer(history, signed, entry)
     return ProvedRelease(
         registry=said.registry,
         name=said.plugin,
@@ -163,7 +181,35 @@ def prove_release(
         public_key=signed.public_key,
         attestation=content,
         yanked=history.yanked.get(said.version),
+        published_at=entry.published_at,
+        signed_at=signed.time,
+        provenance=_provenance(entry, signed, fetch, sigstore),
     )
+
+
+def _provenance(
+    entry: DocumentVersion, signed: Signed, fetch: Fetch, sigstore: SigstoreVerifier | None
+) -> Provenance | None:
+    """Return the proved provenance of a version, if it has one: its second attestation."""
+    if len(entry.attestations) == 1:
+        return None
+    envelope = parse_envelope(_fetched(Digest(entry.attestations[1]), fetch))
+    return check_provenance(envelope, digest=entry.digest, signer=signed.signer, sigstore=sigstore)
+
+
+def _check_signer(history: History, signed: Signed, entry: DocumentVersion) -> None:
+    try:
+        check_release_signer(history, signed.signer, signed.time or entry.published_at)
+    except Unverifiable as error:
+        if not signed.time_missing:
+            raise
+        raise Unverifiable(
+            error.code,
+            f"{error.message}; it has a timestamp by {signed.time_missing}, which is not in the trust "
+            "material, or was not valid then",
+            hint="name a trust configuration that has this authority: `PLUGREG_TRUST_CONFIG=FILE`",
+            details={"missing": TIMESTAMPS},
+        ) from None
 
 
 def _public_keys(document: PluginDocument) -> dict[str, bytes]:
@@ -194,7 +240,7 @@ def _compare(document: PluginDocument, history: History) -> None:
     yanked = {entry.version: (entry.yanked, entry.reason) for entry in document.versions}
     claims = {
         "name": document.name == history.plugin,
-        "owners": {o.words for o in document.owners} == {o.words for o in history.owners},
+        "owners": _conditions(document.owners) == _conditions(history.owners),
         "status": (said.state, said.reason, said.replacement)
         == (history.state, history.reason, history.replacement),
         "yanked": yanked == {v: (v in history.yanked, history.yanked.get(v, "")) for v in yanked},
@@ -205,3 +251,7 @@ def _compare(document: PluginDocument, history: History) -> None:
             "document_contradicts_history",
             f"the document of `{document.name}` contradicts its signed history in: {', '.join(wrong)}",
         )
+
+
+def _conditions(owners: Iterable[AnyOwner]) -> dict[str, dict[str, Any]]:
+    return {owner.words: conditions_of(owner) for owner in owners}

@@ -14,6 +14,7 @@ The library is imported at the first signature that it must judge: it costs more
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -33,6 +34,7 @@ from plugreg_schemas.trust.material import (
     read_trust_config,
     root_at,
 )
+from plugreg_schemas.trust.timestamps import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +64,10 @@ class SigstoreVerifier:
         self._root: Root | None = None
         self._lock = Lock()
 
-    def verify(self, envelope: Envelope) -> None:
-        """Prove that the identity which `envelope.signer` names signed the payload.
+    def verify(self, envelope: Envelope) -> datetime:
+        """Prove that the identity which `envelope.signer` names signed the payload, and return when.
+
+        The time is the earliest that is proved: a timestamp, or the log, saw the signature then.
 
         Raises:
             IntegrityError: `signature_invalid`, `envelope_not_canonical`.
@@ -82,6 +86,7 @@ class SigstoreVerifier:
             raise _refusal(envelope, root, bundle, error) from None
         if (kind, payload) != (PAYLOAD_TYPE, envelope.payload):
             raise IntegrityError("signature_invalid", "another payload was signed than the one to be read")
+        return _proved_time(envelope, root)
 
     def trusted_root(self) -> Root:
         """Return the trusted root, which is read now unless it was.
@@ -147,9 +152,25 @@ def _times(entry: dict[str, Any], bundle: Bundle) -> list[datetime]:
     promised = bool(entry.get("inclusionPromise"))
     if promised != bool(int(entry.get("integratedTime", 0))):
         raise ValueError("a time of the log without its promise, or a promise without its time")
-    found = [datetime.fromtimestamp(int(entry["integratedTime"]), UTC)] if promised else []
     stamps = bundle.verification_material.timestamp_verification_data
-    return found + ([stamp.tst_info.gen_time for stamp in stamps.rfc3161_timestamps] if stamps else [])
+    return _log_times(entry) + (
+        [stamp.tst_info.gen_time for stamp in stamps.rfc3161_timestamps] if stamps else []
+    )
+
+
+def _proved_time(envelope: Envelope, root: Root) -> datetime:
+    """Return the earliest proved time of a verified bundle; a time that nobody judged does not count."""
+    material = json.loads(envelope.content)["verificationMaterial"]
+    (entry,) = material["tlogEntries"]
+    stamps = (material.get("timestampVerificationData") or {}).get("rfc3161Timestamps") or []
+    signed = [base64.b64decode(stamp["signedTimestamp"]) for stamp in stamps]
+    stamped = judge(signed, envelope.signature, root).time
+    return min([*_log_times(entry), *([stamped] if stamped else [])])
+
+
+def _log_times(entry: dict[str, Any]) -> list[datetime]:
+    promised = bool(entry.get("inclusionPromise"))
+    return [datetime.fromtimestamp(int(entry["integratedTime"]), UTC)] if promised else []
 
 
 def _check_timed(envelope: Envelope, material: dict[str, Any], entry: dict[str, Any]) -> None:

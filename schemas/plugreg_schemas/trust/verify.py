@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from plugreg_schemas.errors import Unverifiable
 from plugreg_schemas.statement import Statement, parse_statement
 from plugreg_schemas.trust.keys import verify_signature
+from plugreg_schemas.trust.timestamps import Stamped, judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from plugreg_schemas.names import Digest
     from plugreg_schemas.trust.envelope import Envelope
@@ -31,6 +33,10 @@ class Signed:
     signer: AnySigner
     public_key: bytes
     """DER SPKI of the signing key; empty where a certificate signed, which is in the envelope."""
+    time: datetime | None = None
+    """The proved time of the signature; None where only the signer could tell it."""
+    time_missing: str = ""
+    """The timestamp authority whose stamp could not be judged, where that is why there is no time."""
 
 
 def verify(
@@ -38,7 +44,7 @@ def verify(
 ) -> Signed:
     """Verify an envelope, then read what it says: the payload is parsed only after its signature is proved.
 
-    `public_keys` are the keys at hand (DER SPKI) by key id; `sigstore` judges certificates.
+    `public_keys` are the keys at hand (DER SPKI) by key id; `sigstore` judges certificates and timestamps.
 
     Raises:
         Unverifiable: `public_key_missing`, `trust_material_missing`, `no_trusted_time`.
@@ -47,11 +53,18 @@ def verify(
         InvalidInput: `public_key_invalid`, `statement_invalid`.
         UsageError: `trust_config_invalid`.
     """
-    spki = _prove(envelope, public_keys, sigstore)
-    return Signed(envelope.digest, parse_statement(envelope.payload), envelope.signer, spki)
+    spki, stamped = prove(envelope, public_keys, sigstore)
+    statement = parse_statement(envelope.payload)
+    return Signed(envelope.digest, statement, envelope.signer, spki, stamped.time, stamped.missing)
 
 
-def _prove(envelope: Envelope, public_keys: Mapping[str, bytes], sigstore: SigstoreVerifier | None) -> bytes:
+def prove(
+    envelope: Envelope, public_keys: Mapping[str, bytes], sigstore: SigstoreVerifier | None
+) -> tuple[bytes, Stamped]:
+    """Verify a signature, whatever was signed. Return the public key, as in `Signed`, and the proved time.
+
+    Raises as `verify`, and nothing about statements.
+    """
     if envelope.certificate is not None:
         if sigstore is None:
             raise Unverifiable(
@@ -60,12 +73,13 @@ def _prove(envelope: Envelope, public_keys: Mapping[str, bytes], sigstore: Sigst
                 "and there is no trust material to judge it",
                 hint="name the trust configuration of its Sigstore: `PLUGREG_TRUST_CONFIG=FILE`",
             )
-        sigstore.verify(envelope)
-        return b""
+        return b"", Stamped(sigstore.verify(envelope))
     spki = public_keys.get(envelope.signer.id) if envelope.signer.kind == "key" else None
     if spki is None:
         raise Unverifiable(
             "public_key_missing", f"the public key of `{envelope.signer.words}` is not at hand"
         )
     verify_signature(envelope, spki)
-    return spki
+    if not envelope.timestamps or sigstore is None:
+        return spki, Stamped()
+    return spki, judge(envelope.timestamps, envelope.signature, sigstore.trusted_root())

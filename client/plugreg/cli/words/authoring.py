@@ -1,4 +1,4 @@
-"""Words for authors: init, check, convert, pack, key, publish, yank, unyank, owner."""
+"""Words for authors: init, check, convert, pack, key, publish, yank, unyank, deprecate, owner; moderate."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def add_authoring(commands: Commands) -> None:
 
 
 def add_publishing(commands: Commands) -> None:
-    """Add publish, yank, unyank and owner."""
+    """Add publish, yank, unyank, deprecate, owner and moderate."""
     publish = command(
         commands,
         "authoring.publish publish",
@@ -114,6 +114,12 @@ def add_publishing(commands: Commands) -> None:
         metavar="ID",
         default="",
         help="publish to a registry whose id is not its address",
+    )
+    publish.add_argument(
+        "--provenance",
+        metavar="FILE",
+        default="",
+        help="how it was built: a Sigstore bundle of SLSA provenance v1, by the CI that publishes",
     )
     publish.add_argument("--dry-run", action="store_true", help="do everything but sign and send")
     publish.add_argument(
@@ -138,6 +144,47 @@ def add_publishing(commands: Commands) -> None:
     registry_option(unyank)
     signing_options(unyank)
 
+    _deprecating(commands)
+    _owning(commands)
+    _moderating(commands)
+
+
+def _deprecating(commands: Commands) -> None:
+    deprecate = command(
+        commands,
+        "authoring.deprecate deprecate",
+        "say that a plugin is not developed further",
+        'plugreg deprecate my-plugin --replacement my-other --reason "merged into my-other"',
+    )
+    deprecate.add_argument("name", metavar="NAME", help="the plugin")
+    deprecate.add_argument("--replacement", metavar="N", default="", help="the plugin to use instead")
+    deprecate.add_argument("--reason", metavar="TEXT", default="", help="why, for those who use it")
+    deprecate.add_argument("--undo", action="store_true", help="take it back")
+    registry_option(deprecate)
+    signing_options(deprecate)
+
+
+def _moderating(commands: Commands) -> None:
+    moderate = command(
+        commands,
+        "authoring.moderate moderate",
+        "withdraw a plugin or give its name to others, as an administrator of the registry",
+        'plugreg moderate my-plugin quarantine --reason "under examination"',
+    )
+    moderate.add_argument("name", metavar="NAME", help="the plugin")
+    moderate.add_argument(
+        "action",
+        choices=["quarantine", "release", "remove", "reassign"],
+        help="`quarantine`: nobody begins to use it; `remove`: its bundles are deleted; "
+        "`release` ends both; `reassign`: `--to ID` owns it from now on, and nobody else",
+    )
+    moderate.add_argument("--to", metavar="ID", default="", help="the new owner, with `reassign`")
+    moderate.add_argument("--reason", metavar="TEXT", required=True, help="why; everybody can read it")
+    registry_option(moderate)
+    signing_options(moderate)
+
+
+def _owning(commands: Commands) -> None:
     owners = group(commands, "owner", "show and change the owners of a name")
     listing = command(
         owners, "authoring.owner_list list", "list the owners of a plugin", "plugreg owner list my-plugin"
@@ -158,5 +205,23 @@ def add_publishing(commands: Commands) -> None:
         change.add_argument(
             "--public-key", metavar="FILE", default="", help="take the identity from a public key file"
         )
+        if word == "add":
+            change.add_argument(
+                "--not-before", metavar="T", default="", help="a key: valid from this time on (RFC 3339)"
+            )
+            change.add_argument(
+                "--not-after", metavar="T", default="", help="a key: valid until just before this time"
+            )
+            change.add_argument(
+                "--refs", metavar="PATTERN", default="", help="a CI: only from these refs: `refs/tags/v*`"
+            )
         registry_option(change)
         signing_options(change)
+    resend = command(
+        owners,
+        "authoring.owner_resend resend",
+        "give a registry back the statements that it lost and this machine has seen",
+        "plugreg owner resend my-plugin",
+    )
+    resend.add_argument("name", metavar="NAME", help="the plugin")
+    registry_option(resend)

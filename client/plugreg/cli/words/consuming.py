@@ -1,10 +1,17 @@
-"""Words for users: registry, info, resolve, deps, install, update, uninstall, list, verify."""
+"""Words for users: info, resolve, deps, install, update, uninstall, list, verify."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugreg.cli.parsing import command, group, registry_option, root_option, trust_option, yes_option
+from plugreg.cli.parsing import (
+    command,
+    offline_options,
+    registry_option,
+    root_option,
+    trust_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -13,28 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_consuming(commands: Commands) -> None:
-    """Add registry, info, resolve, deps, install, update, uninstall, list and verify."""
-    registries = group(commands, "registry", "add, list and remove registries")
-    add = command(
-        registries,
-        "consuming.registry_add add",
-        "add a registry",
-        "plugreg registry add https://plugins.example.com --name team",
-    )
-    add.add_argument("url", metavar="URL", help="the registry's address")
-    add.add_argument("--name", default="", metavar="N", help="what to call it (default: its host)")
-    add.add_argument("--insecure-http", action="store_true", help="allow plain http to another machine")
-    command(
-        registries,
-        "consuming.registry_list list",
-        "list the registries that were added",
-        "plugreg registry list",
-    )
-    remove = command(
-        registries, "consuming.registry_remove remove", "forget a registry", "plugreg registry remove team"
-    )
-    remove.add_argument("name", metavar="NAME|URL", help="the registry")
-
+    """Add info, resolve, deps, install, update, uninstall, list and verify."""
     info = command(
         commands,
         "consuming.info info",
@@ -43,6 +29,7 @@ def add_consuming(commands: Commands) -> None:
     )
     info.add_argument("ref", metavar="NAME[@V]", help="the plugin, and a version or range")
     registry_option(info)
+    offline_options(info)
     trust_option(info)
 
     _resolving(commands)
@@ -52,6 +39,12 @@ def add_consuming(commands: Commands) -> None:
     )
     install.add_argument(
         "refs", metavar="NAME[@RANGE]", nargs="+", help="a plugin, and the versions to choose from"
+    )
+    install.add_argument(
+        "--allow-quarantined",
+        metavar="REASON",
+        default="",
+        help="install a plugin that the registry holds in quarantine; the reason is recorded",
     )
     _installing_options(install)
     update = command(
@@ -103,6 +96,7 @@ def _resolving(commands: Commands) -> None:
     )
     root_option(deps)
     registry_option(deps)
+    offline_options(deps)
     resolve = command(
         commands,
         "resolving.resolve resolve",
@@ -165,10 +159,12 @@ def _resolving(commands: Commands) -> None:
         help="opt in to a tunnel from a web host to this machine",
     )
     registry_option(resolve)
+    offline_options(resolve)
 
 
 def _installing_options(parser: argparse.ArgumentParser) -> None:
     registry_option(parser)
+    offline_options(parser)
     root_option(parser)
     trust_option(parser)
     parser.add_argument("--pre", action="store_true", help="prereleases too")
@@ -176,12 +172,18 @@ def _installing_options(parser: argparse.ArgumentParser) -> None:
         "--accept-signer",
         metavar="ID",
         default="",
-        help="accept this new signer for data that another signer's plugin made",
+        help="accept this signer in place of the one that the plugin had, or where first uses are refused",
     )
     parser.add_argument(
         "--accept-registry",
         metavar="ID",
         default="",
         help="accept that the plugin now comes from this registry",
+    )
+    parser.add_argument(
+        "--accept-root",
+        metavar="DIGEST",
+        default="",
+        help="accept that the registry now has this root, and no longer the pinned one",
     )
     yes_option(parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plugreg.cli.parsing import command, environment_option, root_option
+from plugreg.cli.parsing import ca_option, command, environment_option, root_option
 
 if TYPE_CHECKING:
     from plugreg.cli.parsing import Commands
@@ -14,6 +14,7 @@ def add_running(commands: Commands) -> None:
     """Add plan, tools and call."""
     plan = command(commands, "running.plan plan", "show exactly what would be started", "plugreg plan lint3r")
     plan.add_argument("target", metavar="NAME|PATH", help="an installed plugin, or a plugin's folder")
+    ca_option(plan)
     root_option(plan)
     environment_option(plan)
     tools = command(
@@ -24,6 +25,7 @@ def add_running(commands: Commands) -> None:
     )
     tools.add_argument("name", metavar="NAME", help="an installed plugin")
     tools.add_argument("server", metavar="SERVER", nargs="?", default=None, help="one server (default: all)")
+    ca_option(tools)
     root_option(tools)
     environment_option(tools)
     call = command(
@@ -42,5 +44,6 @@ def add_running(commands: Commands) -> None:
         default="{}",
         help="the tool's arguments, `-` reads them from standard input",
     )
+    ca_option(call)
     root_option(call)
     environment_option(call)

@@ -1,0 +1,170 @@
+"""The keys of the signed index, in a folder that nobody else may read.
+
+    <keys>/snapshot.pem  timestamp.pem  index.pem  revocations.pem     online: a publish needs them
+    <keys>/offline/root.pem  targets.pem                               who is trusted; may be moved away
+
+Ed25519, PKCS #8 in PEM. A key counts only while the index names it: beside `<role>.pem` there may be
+`<role>.<word>.pem`, and whichever of them is named signs. The files are read whenever something is signed, so
+a rotation by another process is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from securesystemslib.exceptions import Error as SigningError
+from securesystemslib.signer import CryptoSigner
+
+from plugreg_schemas.errors import NotAvailable, Temporary, UsageError
+from plugreg_schemas.index import INDEX_ROLE, REVOCATIONS_ROLE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+ONLINE: Final = ("snapshot", "timestamp", INDEX_ROLE, REVOCATIONS_ROLE)
+OFFLINE: Final = ("root", "targets")
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys in one folder; `offline` is another folder where the offline ones are, if not below it."""
+
+    folder: Path
+    offline: Path | None = None
+
+    def place(self, role: str) -> Path:
+        """Return the folder in which the keys of a role lie."""
+        return (self.offline or self.folder / "offline") if role in OFFLINE else self.folder
+
+    def make(self, role: str, word: str = "") -> CryptoSigner:
+        """Return the key `<role>.pem`, or `<role>.<word>.pem`; it is made if it is absent.
+
+        Raises:
+            UsageError: `key_unreadable`, `keys_unusable`.
+        """
+        name = f"{role}.{word}.pem" if word else f"{role}.pem"
+        folder = self.place(role)
+        try:
+            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            folder.chmod(FOLDER_MODE)
+            _write_new(folder / name, CryptoSigner.generate_ed25519().private_bytes)
+        except OSError as error:
+            raise _unusable(folder, error) from None
+        return _read(folder / name)
+
+    def find(self, role: str, named: Collection[str]) -> CryptoSigner | None:
+        """Return a key of a role whose id is one of `named`, or None."""
+        return next((key for key in self.all(role) if key.public_key.keyid in named), None)
+
+    def signer(self, role: str, named: Collection[str]) -> CryptoSigner:
+        """Return a key of a role whose id is one of `named`: the ids that the index names for the role.
+
+        Raises:
+            Temporary: `index_key_missing`: an online one. NotAvailable: `offline_keys_missing`.
+        """
+        found = self.find(role, named)
+        if found is not None:
+            return found
+        what = f"`{self.place(role)}` has no key `{role}.pem` that the index names for `{role}`"
+        if role in OFFLINE:
+            raise NotAvailable(
+                "offline_keys_missing",
+                what,
+                hint="bring the folder with the offline keys back, or name it with `--offline-keys`",
+            )
+        raise Temporary(
+            "index_key_missing", what, hint="the registry's operator must put it back, or rotate the keys"
+        )
+
+    def all(self, role: str) -> Sequence[CryptoSigner]:
+        """Return the keys of a role that can be read."""
+        return tuple(self._readable(role))
+
+    def settle(self, role: str, named: Collection[str]) -> None:
+        """Give the key of a role that is named its plain name `<role>.pem`, and remove the role's other keys.
+
+        Without a key that is named nothing is touched: perhaps the index is the wrong one.
+
+        Raises:
+            UsageError: `keys_unusable`.
+        """
+        plain = self.place(role) / f"{role}.pem"
+        used = next((path for path, key in self._files(role) if key.public_key.keyid in named), None)
+        if used is None:
+            return
+        try:
+            if used != plain:
+                used.replace(plain)
+            for path in _others(plain):
+                path.unlink(missing_ok=True)
+            _sync(plain.parent)
+        except OSError as error:
+            raise _unusable(plain.parent, error) from None
+
+    def _readable(self, role: str) -> Iterator[CryptoSigner]:
+        yield from (key for _, key in self._files(role))
+
+    def _files(self, role: str) -> Iterator[tuple[Path, CryptoSigner]]:
+        plain = self.place(role) / f"{role}.pem"
+        for path in (plain, *_others(plain)):
+            with suppress(UsageError):
+                yield path, _read(path)
+
+
+def _others(plain: Path) -> Sequence[Path]:
+    return sorted(plain.parent.glob(f"{plain.stem}.*.pem"))
+
+
+def _unusable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        "keys_unusable",
+        f"the keys of the index cannot be kept in `{folder}`: {error.strerror}",
+        hint="name a folder with `PLUGREG_REGISTRY_KEYS`",
+    )
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a private file, whole and durable, if there is none."""
+    if path.exists():
+        return
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, FILE_MODE)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        with suppress(FileExistsError):
+            os.link(new, path)
+    finally:
+        new.unlink()
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> CryptoSigner:
+    try:
+        key = load_pem_private_key(path.read_bytes(), None)
+        return CryptoSigner(key)
+    except OSError as error:
+        reason = error.strerror or "it cannot be read"
+    except (ValueError, TypeError, UnsupportedAlgorithm, SigningError):
+        reason = "it is no private key in PEM without a passphrase"
+    raise UsageError("key_unreadable", f"the key `{path}` cannot be used: {reason}")
