@@ -181,13 +181,23 @@ class Link:
         self._network = network or Network()
 
     def whole(
-        self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        limit: int = MAX_DOCUMENT,
     ) -> tuple[int, bytes]:
-        """Return the status and the whole content of an answer; a cut one is asked for again."""
+        """Return the status and the whole content of an answer; a cut one is asked for again.
+
+        Raises:
+            TooLarge: `document_too_large`: it has more than `limit` bytes, and the rest is not read.
+        """
         for pause in self.patience.pauses():
             with self.request(method, path, body=body, headers=headers) as response:
                 try:
-                    content = _limited(response, MAX_DOCUMENT)
+                    content = _limited(response, limit)
                 except TimeoutError:
                     raise self._unreachable(
                         f"{self.url} sends next to nothing of what was asked for"
@@ -199,8 +209,8 @@ class Link:
                         ) from None
                     time.sleep(pause)
                     continue
-            if len(content) > MAX_DOCUMENT:
-                raise TooLarge("document_too_large", f"{path} is larger than {MAX_DOCUMENT} bytes")
+            if len(content) > limit:
+                raise TooLarge("document_too_large", f"{path} is larger than {limit} bytes")
             return response.status, content
         raise AssertionError  # the last pause is None and ends the loop
 

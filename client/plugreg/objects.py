@@ -38,8 +38,8 @@ FILE_SCHEME: Final = "file:"
 class Objects(Protocol):
     """The static objects of one registry by their path, which is relative to its URL."""
 
-    def read(self, path: str) -> bytes:
-        """Return a small object.
+    def read(self, path: str, limit: int = MAX_OBJECT) -> bytes:
+        """Return a small object; of one with more than `limit` bytes hardly more than these are fetched.
 
         Raises:
             NotAvailable: a code of `LINK_CODES`, else it is not there; Gone: it is no longer there.
@@ -66,10 +66,10 @@ class HttpObjects:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, limit: int = MAX_OBJECT) -> bytes:
         """See `Objects`."""
         with _only_whether_it_is_there():
-            return self._link.whole("GET", path)[1]
+            return self._link.whole("GET", path, limit=limit)[1]
 
     def receive(self, path: str, arrival: Arrival, progress: Progress) -> None:
         """See `Objects`."""
@@ -115,9 +115,9 @@ class NoObjects:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, limit: int = MAX_OBJECT) -> bytes:
         """Refuse; see `Objects`."""
-        del path
+        del path, limit
         raise offline(f"the registry {self._url} is not asked")
 
     def receive(self, path: str, arrival: Arrival, progress: Progress) -> None:
@@ -139,14 +139,14 @@ class FolderObjects:
     def __init__(self, folder: Path) -> None:
         self._folder = Path(os.path.realpath(folder))
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, limit: int = MAX_OBJECT) -> bytes:
         """See `Objects`."""
         place = self._place(path)
         try:
-            return read_small(place, MAX_OBJECT)
+            return read_small(place, limit)
         except WrongKindError as error:
             if place.is_file():
-                raise TooLarge("document_too_large", f"{place} is larger than {MAX_OBJECT} bytes") from None
+                raise TooLarge("document_too_large", f"{place} is larger than {limit} bytes") from None
             raise self._missing(place, error) from None
         except OSError as error:
             raise self._missing(place, error) from None

@@ -28,6 +28,7 @@ from plugreg_schemas.errors import (
     Unverifiable,
 )
 from plugreg_schemas.fields import read_model
+from plugreg_schemas.trust.envelope import MAX_ENVELOPE
 from plugreg_schemas.trust.material import public_trust_config
 from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
@@ -247,7 +248,7 @@ class Reader:
         if kept is not None:
             return kept
         try:
-            content = self._objects.read(self._place("attestation", digest))
+            content = self._objects.read(self._place("attestation", digest), MAX_ENVELOPE)
         except NotAvailable as error:
             if not is_missing(error):
                 raise

@@ -14,3 +14,7 @@ tiers         the operator's word on how far a server may travel
 ports, records                                     what the services need of a store, and what they keep
 blobs, metadata                                    the adapters: a folder, a database
 """
+
+from plugreg_schemas.signing_kits import import_without_kits
+
+import_without_kits()

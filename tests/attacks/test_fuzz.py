@@ -13,9 +13,10 @@ from plugreg.index.folder import IndexFolder
 from plugreg.index.online import Online
 from plugreg.index.sources import Copied
 from plugreg.index.walk import Walk
+from plugreg.objects import MAX_OBJECT
 from plugreg_schemas.api import Locations
 from plugreg_schemas.documents import canonical_json
-from plugreg_schemas.errors import NotAvailable, PlugregError
+from plugreg_schemas.errors import NotAvailable, PlugregError, TooLarge
 from plugreg_schemas.index import metadata_key
 from plugreg_schemas.names import Digest
 from plugreg_schemas.statement import KeyOwner, Owners, Status, Yank, parse_statement, successor_statement
@@ -115,9 +116,11 @@ class Memory:
     def __init__(self, store: Mapping[str, bytes]) -> None:
         self.store = store
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, limit: int = MAX_OBJECT) -> bytes:
         if path not in self.store:
             raise NotAvailable("object_missing", f"there is no {path}")
+        if len(self.store[path]) > limit:
+            raise TooLarge("document_too_large", f"{path} is larger than {limit} bytes")
         return self.store[path]
 
     def receive(self, path: str, arrival: Arrival, progress: Progress) -> None:

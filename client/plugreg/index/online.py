@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from tuf.api.exceptions import DownloadHTTPError, DownloadLengthMismatchError
 from tuf.api.metadata import Metadata, Root
@@ -18,7 +18,7 @@ from plugreg_schemas.names import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractContextManager, _GeneratorContextManager
 
     from tuf.api.metadata import TargetFile
 
@@ -94,18 +94,24 @@ class _Fetcher(FetcherInterface):
         self._objects = objects
         self._folder = folder
         self._read: dict[str, bytes] = {}
+        self._limit = 0
         self.last = ""
 
     def bytes_of(self, role: str) -> bytes:
         """Return the newest bytes of a role."""
         return self._read.get(role) or self._folder.kept_metadata(role) or b""
 
+    def download_file(self, url: str, max_length: int) -> _GeneratorContextManager[IO[Any]]:
+        """See the library. It counts what has arrived; here no more than it wants is fetched."""
+        self._limit = max_length
+        return super().download_file(url, max_length)
+
     def _fetch(self, url: str) -> Iterator[bytes]:
         name = url.rpartition("/")[2].removesuffix(".json")
         version, _, role = name.partition(".")
         self.last = role or version
         try:
-            content = self._objects.read(url)
+            content = self._objects.read(url, self._limit)
         except TooLarge as error:
             raise DownloadLengthMismatchError(str(error)) from None
         except NotAvailable as error:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from plugreg.index.verdicts import ASK
 from plugreg.objects import is_missing, offline
-from plugreg_schemas.errors import NotAvailable
+from plugreg_schemas.errors import IntegrityError, NotAvailable, TooLarge
 
 if TYPE_CHECKING:
     from plugreg.index.folder import IndexFolder
     from plugreg.objects import Objects
     from plugreg_schemas.api import Locations
     from plugreg_schemas.names import Digest
+
+
+_LIMITS: Final = {"root": 512_000, "timestamp": 16_384, "snapshot": 2_000_000}
+"""Bytes of metadata, as python-tuf has them."""
+_TARGETS_LIMIT: Final = 5_000_000
 
 
 def target_url(places: Locations, path: str, digest: Digest) -> str:
@@ -32,7 +38,11 @@ class Copied:
         """See `walk.Source`."""
         name = f"{role}.json" if version is None else f"{version}.{role}.json"
         try:
-            return self._objects.read(self._places.metadata + name)
+            return self._objects.read(self._places.metadata + name, _LIMITS.get(role, _TARGETS_LIMIT))
+        except TooLarge as error:
+            raise IntegrityError(
+                "index_invalid", f"the index is not valid: {error.message}", hint=ASK
+            ) from None
         except NotAvailable as error:
             if not is_missing(error):
                 raise
