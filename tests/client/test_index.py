@@ -445,7 +445,7 @@ def test_a_publish_waits_until_readers_can_see_it(tmp_path: Path) -> None:
 def test_reading_an_index_imports_no_kit_of_a_cloud() -> None:
     """They take longer than an installation, and are imported by a library wherever they are installed."""
     program = (
-        "import sys, plugreg.index.online\n"
+        "import sys, plugreg.index.signed, plugreg.index.online\n"
         "kits = {'boto3', 'botocore', 'azure.core', 'google.cloud.kms', 'hvac', 'pkcs11'}\n"
         "assert not kits & sys.modules.keys()\n"
         "import boto3\n"

@@ -9,7 +9,3 @@ sources    where a walk reads: a folder, or what was kept
 verdicts   what is wrong, in our own words
 signed     the documents of one verified state
 """
-
-from plugreg_schemas.signing_kits import import_without_kits
-
-import_without_kits()

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel
 
+from plugreg_schemas.signing_kits import import_without_kits
+
+import_without_kits()  # before anything imports python-tuf
+
 from plugreg.index import roots
 from plugreg.index.folder import IndexFolder
 from plugreg.index.online import Online
