@@ -186,17 +186,17 @@ class TestTogether:
 
             first = Author(one.url, one.id)
             assert first.publish(plugin("first"), "first").status == 201
-            with ThreadPoolExecutor(26) as pool:
+            with ThreadPoolExecutor(52) as pool:
                 reading = pool.submit(read)
-                answers = list(pool.map(release, range(24)))
+                answers = list(pool.map(release, range(50)))
                 assert first.publish(plugin("first", "2.0.0"), "first", "2.0.0").status == 201
                 end.set()
                 reading.result(60)
-            assert [answer.status for answer, _ in answers] == [201] * 24
-            assert [versions for _, versions in answers] == [["1.0.0"]] * 24
+            assert [answer.status for answer, _ in answers] == [201] * 50
+            assert [versions for _, versions in answers] == [["1.0.0"]] * 50
             assert seen == sorted(seen), "a reader never goes back"
             reader = Reader(one.url, tmp_path / "last")
-            assert all(reader.versions(f"many{number}") == ["1.0.0"] for number in range(24))
+            assert all(reader.versions(f"many{number}") == ["1.0.0"] for number in range(50))
             assert reader.versions("first") == ["1.0.0", "2.0.0"]
 
     def test_more_plugins_get_more_bins_and_readers_lose_nothing(self, tmp_path: Path) -> None:
