@@ -8,6 +8,7 @@ A CI that hands out identity tokens needs no secret: its token buys the certific
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +19,14 @@ from plugreg_schemas.errors import NotAvailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
     from plugreg.config import Config
+    from plugreg.key_services import ServiceKey
     from plugreg.keyless import KeylessSigner
     from plugreg.signing import KeyFile, Signer
+
+    _Key = TypeVar("_Key", bound=KeyFile | ServiceKey)
 
 TOKEN: Final = "PLUGREG_IDENTITY_TOKEN"  # noqa: S105 - the name of a variable
 MAX_TOKEN: Final = 1 << 16
@@ -57,14 +62,14 @@ def choose_signer(
     Raises:
         UsageError: `signer_ambiguous`, `key_missing`, `key_ambiguous`, `ci_token_missing`,
             `identity_token_invalid`, `timestamp_url_invalid`.
-        NotAvailable: `token_file_unreadable`, `login_failed`; and as `load_key`.
+        NotAvailable: `token_file_unreadable`, `login_failed`; and as `named_key`.
     """
     if wanted.key and wanted.token_file:
         raise UsageError(
             "signer_ambiguous", "a key and an identity token are given", hint="give one of the two"
         )
     if wanted.key:
-        return _stamping(settings, signing.load_key(settings.keys, wanted.key, environ, ask))
+        return _stamping(settings, named_key(settings.keys, wanted.key, environ, ask))
     token = read_token(wanted.token_file) if wanted.token_file else environ.get(TOKEN, "").strip()
     if token:
         return _keyless(settings, token)
@@ -82,7 +87,23 @@ def choose_signer(
     return _stamping(settings, signing.choose_key(settings.keys, "", environ, ask))
 
 
-def _stamping(settings: Config, key: KeyFile) -> KeyFile:
+def named_key(
+    folder: Path, name: str, environ: Mapping[str, str], ask: Callable[[str], str] | None = None
+) -> KeyFile | ServiceKey:
+    """Return the key that is named: by its name in `folder`, by its file, or by its URI.
+
+    Raises:
+        PlugregError: as `load_key` and `key_services.load_uri`.
+    """
+    if ":" in name and not os.path.isfile(name):  # noqa: PTH113 - as in `signing`
+        from plugreg.key_services import is_key_uri, load_uri
+
+        if is_key_uri(name):
+            return load_uri(name, environ, ask)
+    return signing.load_key(folder, name, environ, ask)
+
+
+def _stamping(settings: Config, key: _Key) -> _Key:
     """Return the key as one that gets timestamps, where the settings name an authority.
 
     Raises:

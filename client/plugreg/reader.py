@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from plugreg.histories import Histories
     from plugreg.index.signed import SignedIndex
     from plugreg.index.terms import Terms
+    from plugreg.index.whole import Whole
     from plugreg.network import Network
     from plugreg.objects import Objects
     from plugreg_schemas.index import Admins, RevocationList
@@ -234,6 +235,17 @@ class Reader:
                 hint="look at the spelling of the name",
             )
         return content
+
+    def whole_index(self, there: Objects | None = None) -> Whole:
+        """Return all of the index for a copy; what `there` has of it already is read there.
+
+        Raises:
+            PlugregError: see `index`.
+        """
+        from plugreg.index.whole import whole
+
+        self.verify_index()
+        return whole(self.url, self._terms, self._objects, self.discovery, there)
 
     # what is named by its digest
 

@@ -154,7 +154,16 @@ def load_key(
         InvalidInput: `key_invalid`, `key_passphrase_wrong`.
         UsageError: `key_passphrase_missing`.
     """
-    path = _existing(folder, name)
+    return read_key(_existing(folder, name), environ, ask)
+
+
+def read_key(path: Path, environ: Mapping[str, str], ask: Callable[[str], str] | None = None) -> KeyFile:
+    """Read the key in a file that exists.
+
+    Raises:
+        InvalidInput: `key_invalid`, `key_passphrase_wrong`.
+        UsageError: `key_passphrase_missing`.
+    """
     content = read_small(path)
     passphrase = environ.get(PASSPHRASE, "")
     if b"ENCRYPTED" in content and not passphrase:

@@ -7,6 +7,7 @@ transaction that stores, where the record cannot change any more. Both judge by 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from plugreg_registry.records import PluginRecord, StoredStatement
@@ -16,7 +17,7 @@ from plugreg_schemas.errors import Conflict, NotAllowed, NotAvailable
 from plugreg_schemas.fields import format_time
 from plugreg_schemas.history import append
 from plugreg_schemas.names import quoted
-from plugreg_schemas.statement import Publish, Yank
+from plugreg_schemas.statement import Owners, Publish, Yank
 from plugreg_schemas.trust.policy import check_claim, check_conditions, check_publish
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from plugreg_registry.records import StoredRelease
     from plugreg_schemas.history import History
     from plugreg_schemas.index import Admins
-    from plugreg_schemas.statement import Owners, Status
+    from plugreg_schemas.statement import Status
     from plugreg_schemas.trust.identity import AnySigner
     from plugreg_schemas.trust.policy import Admission
     from plugreg_schemas.trust.verify import Signed
@@ -156,10 +157,22 @@ def with_statement(
         )
     if isinstance(said, Yank) and record.release(said.version) is None:
         raise NotAvailable("version_not_found", f"there is no `{said.plugin} {said.version}` here")
+    taken = _taken_at(record, said, rules.now)
     for judged in (replace(signed, time=None), signed):  # by our own clock, and by the time that clients see
-        append(history, judged, at=rules.now, admins=rules.admins)
-    stored = StoredStatement(signed.digest, envelope, signed.public_key, rules.now)
+        append(history, judged, at=taken, admins=rules.admins)
+    stored = StoredStatement(signed.digest, envelope, signed.public_key, taken)
     return replace(record, statements=(*record.statements, stored))
+
+
+def _taken_at(record: PluginRecord, said: Owners | Yank | Status, now: datetime) -> datetime:
+    """Return when a statement was taken: an owner is removed later than every release of theirs came.
+
+    Clients refuse a former owner's release that is not earlier than the removal. Our clock counts whole
+    seconds, and may have gone back.
+    """
+    gone = {owner.words for owner in said.remove} if isinstance(said, Owners) else set()
+    theirs = (release.published_at for release in record.releases if release.signer.words in gone)
+    return max((now, *(time + timedelta(seconds=1) for time in theirs)))
 
 
 def _check_conditions(history: History, signed: Signed, now: datetime) -> None:

@@ -1,6 +1,7 @@
 """What keeps the index from expiring, and what an operator should know about its keys.
 
-timestamp, revocations     a day old          signed again
+timestamp, revocations     a day old, or      signed again
+                           from the future
 snapshot, index, bins      45 days left       signed again
 targets, root              90 days left       signed again if their keys are here; else a warning
 """
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from plugreg_registry.signed_files import Draft, SignedFiles, State
 
 DAILY: Final = timedelta(days=1)
+AHEAD: Final = timedelta(minutes=10)
+"""How far the clocks of two processes may be apart."""
 HALF_LEFT: Final = timedelta(days=45)
 OFFLINE_LEFT: Final = timedelta(days=90)
 
@@ -62,7 +65,7 @@ class Renewal:
         state, now = draft.state, draft.now
         if state.targets.expires - now < OFFLINE_LEFT and _key_is_here(self.files, state, "targets"):
             draft.write("targets", _copy(state.targets))
-        if _age(REVOCATIONS_ROLE, state.revocations, now) >= DAILY:
+        if _is_due(REVOCATIONS_ROLE, state.revocations, now):
             draft.write(REVOCATIONS_ROLE, _copy(state.revocations))
         if state.index.expires - now < HALF_LEFT:
             draft.write(INDEX_ROLE, _copy(state.index))
@@ -72,7 +75,7 @@ class Renewal:
 
     def stale(self, state: State, now: datetime) -> bool:
         """Whether timestamp or snapshot are to be signed again, whatever else is."""
-        return _age("timestamp", state.timestamp, now) >= DAILY or state.snapshot.expires - now < HALF_LEFT
+        return _is_due("timestamp", state.timestamp, now) or state.snapshot.expires - now < HALF_LEFT
 
     def _end(self, state: State, name: str) -> datetime:
         version = state.version(name)
@@ -112,8 +115,10 @@ def _key_is_here(files: SignedFiles, state: State, role: str) -> bool:
     return files.keys.find(role, state.root.signed.roles[role].keyids) is not None
 
 
-def _age(role: str, signed: Signed, now: datetime) -> timedelta:
-    return now - (signed.expires - LIFETIMES[role])
+def _is_due(role: str, signed: Signed, now: datetime) -> bool:
+    """Whether a role that is signed daily is a day old, or from the future: clients refuse that."""
+    age = now - (signed.expires - LIFETIMES[role])
+    return not -AHEAD < age < DAILY
 
 
 def _copy(signed: Targets) -> Targets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -282,6 +283,24 @@ def test_something_else_in_the_place_of_a_cached_file(online: Scene, kind: str) 
         path.write_bytes(before)
     online.run("install", "demo")
     assert elsewhere.read_text() == "precious"
+
+
+@pytest.mark.parametrize("place", ["index", "the registry's folder", "lock"])
+def test_something_else_in_the_place_of_the_folder(online: Scene, place: str) -> None:
+    """The refusal names the place, and what helps: not another plugins root."""
+    (folder,) = (online.person.home / "index").iterdir()
+    path = {"index": folder.parent, "lock": folder / "lock"}.get(place, folder)
+    shutil.move(path, online.folder / "away")
+    if place == "lock":
+        path.mkdir()
+    else:
+        path.write_text("precious")
+    for words in (("install", "demo"), ("info", "demo")):
+        code, problem = online.person.fails(*words, "--registry", online.url)
+        assert (code, problem["code"]) == (6, "root_damaged"), problem
+        assert str(path) in problem["detail"]
+        assert "PLUGREG_HOME" in problem["hint"]
+    assert place == "lock" or path.read_text() == "precious"
 
 
 def test_offline_after_the_index_was_seen_and_the_registry_is_gone(online: Scene) -> None:

@@ -160,6 +160,7 @@ class TestRenewal:
         ("later", "renewed"),
         [
             (days(0.5), set()),
+            (days(-1), {"timestamp", "snapshot", "revocations"}),
             (days(1.1), {"timestamp", "snapshot", "revocations"}),
             (days(46), {"timestamp", "snapshot", "revocations", "index", "bin-0", "bin-f"}),
             (
@@ -167,7 +168,13 @@ class TestRenewal:
                 {"root", "timestamp", "snapshot", "revocations", "index", "bin-0", "bin-f", "targets"},
             ),
         ],
-        ids=["half a day", "a day", "half of the online lifetime", "three months before the root ends"],
+        ids=[
+            "half a day",
+            "the clock went back",
+            "a day",
+            "half of the online lifetime",
+            "three months before the root ends",
+        ],
     )
     def test_what_is_signed_again(self, tmp_path: Path, later: timedelta, renewed: set[str]) -> None:
         with here(tmp_path / "data") as (settings, registry):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from plugreg_registry.policy import Arrival, Rules, admit
-from plugreg_registry.records import PluginRecord, StoredStatement
+from plugreg_registry.policy import Arrival, Rules, admit, with_statement
+from plugreg_registry.records import Facts, PluginRecord, StoredRelease, StoredStatement
 from plugreg_schemas.errors import IntegrityError
 from plugreg_schemas.index import Admins
 from plugreg_schemas.names import Digest
 from plugreg_schemas.statement import KeyOwner, Owners, Publish, publish_statement, successor_statement
-from plugreg_schemas.trust.policy import Admission
+from plugreg_schemas.trust.policy import Admission, check_release_signer
 from plugreg_schemas.trust.verify import Signed
 from tests.support.offers import Author
 
@@ -76,3 +78,35 @@ def test_a_key_must_be_valid_now_and_at_the_proved_time_of_its_signature(
         return
     with pytest.raises(IntegrityError, match="key_outside_validity"):
         admit(record, arriving(author, proved), rules)
+
+
+@pytest.mark.parametrize("back", [timedelta(0), DAY], ids=["within the same second", "the clock went back"])
+def test_an_owner_is_removed_later_than_every_release_of_theirs_came(back: timedelta) -> None:
+    """Clients would refuse a release that the registry took from somebody who was an owner then."""
+    author, other = Author(), Author()
+    record = owned(author, {"not_before": NOW - 40 * DAY})
+    release = StoredRelease(
+        version="1.0.0",
+        digest=Digest.of(b"1"),
+        size=1,
+        format="agent-plugins",
+        published_at=NOW,
+        attestation=Digest.of(b"1"),
+        signer=author.signer,
+        public_key=author.public,
+        facts=Facts(),
+    )
+    record = replace(record, releases=(release,))
+    rules = Rules(Admission(), Admins(), NOW - back)
+    changes: list[dict[str, Any]] = [{"add": (KeyOwner(id=other.signer.id),)}, {"remove": (author.signer,)}]
+    for change in changes:
+        place = len(record.statements)
+        said = Owners(
+            registry=REGISTRY, plugin="demo", revision=place, previous=record.history.head, **change
+        )
+        envelope = author.sign(successor_statement(said))
+        signed = Signed(envelope.digest, successor_statement(said), author.signer, author.public)
+        record = with_statement(record, signed, said, envelope.content, rules)
+    assert record.statements[-2].accepted_at == NOW - back
+    assert record.statements[-1].accepted_at > NOW
+    check_release_signer(record.history, author.signer, NOW)

@@ -144,9 +144,11 @@ def key_list(args: argparse.Namespace, console: Console) -> int:
 
 def key_show(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg key show`."""
-    key = signing.choose_key(config.load(os.environ).keys, args.name, os.environ, _asker(console))
-    console.say(f"{key.identity.words}\nprivate key: {key.path}\npublic half: {key.public_key}")
-    console.result(key.as_dict())
+    folder, ask = config.load(os.environ).keys, _asker(console)
+    choose = credentials.named_key if args.name else signing.choose_key
+    shown = choose(folder, args.name, os.environ, ask).as_dict()
+    console.say(f"{shown['id']}\nprivate key: {shown['path']}\npublic half: {shown['public']}")
+    console.result(shown)
     return 0
 
 

@@ -1,8 +1,9 @@
-"""Commands for users: info, install, update, uninstall, list, verify."""
+"""Commands for users: info, install, update, uninstall, mirror, list, verify."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plugreg import config
@@ -136,6 +137,22 @@ def uninstall(args: argparse.Namespace, console: Console) -> int:
             console.say(f"  deleted its data in {row.purged}")
         elif row.data:
             console.say(f"  its data stays in {row.data}")
+    console.result(done.as_dict())
+    return 0
+
+
+def mirror(args: argparse.Namespace, console: Console) -> int:
+    """Run `plugreg mirror`."""
+    from plugreg import mirror as mirroring
+
+    names = [PluginName(name) for name in args.names]
+    registry = Registries(config.of_command(args, os.environ), console.note).remote()
+    folder = Path(args.folder).expanduser()
+    with console.progress() as progress:
+        done = mirroring.mirror(folder, names, registry, say=console.note, progress=progress)
+    plural = "" if done.plugins == 1 else "s"
+    console.say(f"mirrored {done.plugins} plugin{plural} of {registry.url} in {done.folder}")
+    console.say(f"  new        {done.fetched} files, {done.size} bytes")
     console.result(done.as_dict())
     return 0
 

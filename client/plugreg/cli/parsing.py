@@ -138,9 +138,10 @@ def signing_options(parser: argparse.ArgumentParser) -> None:
     """Add `--key`, `--timestamp-url`, `--identity-token-file`, `--oob` and `--trust-config`."""
     parser.add_argument(
         "--key",
-        metavar="NAME|FILE",
+        metavar="NAME|FILE|URI",
         default="",
-        help="the key to sign with (default: the CI's identity, else the only key there is)",
+        help="the key to sign with; a URI names one that is kept elsewhere, such as `awskms:alias/plugins` "
+        "(default: the CI's identity, else the only key there is)",
     )
     parser.add_argument(
         "--timestamp-url",

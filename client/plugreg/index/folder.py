@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 from plugreg.config import write_atomically
 from plugreg.own_files import read_small
+from plugreg.plugins_root.durability import disk_faults
 from plugreg.plugins_root.locking import held
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import InvalidInput
@@ -79,11 +80,13 @@ class IndexFolder:
         """Hold the folder alone.
 
         Raises:
-            Temporary: `root_locked`.
+            Temporary: `root_locked`, `disk_error`. NoSpace: `disk_full`.
+            NotAllowed: `root_not_writable`, `root_damaged`. InvalidInput: `path_too_long_here`.
         """
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with held(self.path / "lock", patience_s, lambda _: None, what=f"the index in {self.path}"):
-            yield
+        with disk_faults(self.path, "another folder for what plugreg keeps: `PLUGREG_HOME`"):
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with held(self.path / "lock", patience_s, lambda _: None, what=f"the index in {self.path}"):
+                yield
 
     # the pin
 

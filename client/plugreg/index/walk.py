@@ -19,6 +19,7 @@ from plugreg_schemas.index import registry_of_root
 from plugreg_schemas.names import Digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
     from tuf.api.metadata import MetaFile, TargetFile
@@ -92,6 +93,19 @@ class Walk:
         if self._folder is not None:
             self._keep(self._folder)
         return found
+
+    def paths(self) -> list[str]:
+        """Return the paths that the roles list, having read every role that is delegated to.
+
+        Whether a role may speak for a path is for `find` to say.
+
+        Raises:
+            PlugregError: see `verdicts`.
+        """
+        found: dict[str, None] = {}
+        with self._judged():
+            self._list("targets", "root", set(), found)
+        return list(found)
 
     def content(self, target: TargetFile, digest: Digest) -> bytes:
         """Return the content of a target, verified.
@@ -174,6 +188,16 @@ class Walk:
             waiting = [(child, role) for child, _ in children] + waiting
         return None
 
+    def _list(self, role: str, parent: str, done: set[str], found: dict[str, None]) -> None:
+        """Add what a role lists, and what those list to which it delegates."""
+        if role in done:
+            return
+        done.add(role)
+        targets = self._targets(role, parent)
+        found.update(dict.fromkeys(targets.targets))
+        for child in _children(targets):
+            self._list(child, role, done, found)
+
     def _targets(self, role: str, parent: str) -> Targets:
         """Return a role as one parent vouches for it."""
         if (role, parent) not in self._loaded:
@@ -224,6 +248,14 @@ class _Seen:
 
     def bytes_of(self, role: str) -> bytes:
         return self.verified.get(role, b"")
+
+
+def _children(targets: Targets) -> Iterable[str]:
+    """Return the roles to which a role delegates."""
+    delegations = targets.delegations
+    if delegations is None:
+        return ()
+    return delegations.succinct_roles.get_roles() if delegations.succinct_roles else delegations.roles or ()
 
 
 def _verified(kind: type[_Signed], role: str, content: bytes, delegator: Root | Targets | None) -> _Signed:

@@ -216,8 +216,8 @@ def _open_up(function: Callable[..., object], path: str, _: object) -> None:
 
 
 @contextmanager
-def disk_faults(where: Path) -> Iterator[None]:
-    """Turn what a file system refuses into what a person can act on.
+def disk_faults(where: Path, otherwise: str = "another plugins root: `--root`") -> Iterator[None]:
+    """Turn what a file system refuses into what a person can act on; `otherwise` says what they may choose.
 
     Raises:
         NoSpace: `disk_full`.
@@ -234,25 +234,25 @@ def disk_faults(where: Path) -> Iterator[None]:
             raise NoSpace(
                 "disk_full",
                 f"no space is left for {where}",
-                hint="make room there, or choose another plugins root: `--root`",
+                hint=f"make room there, or choose {otherwise}",
             ) from error
         if error.errno in _FORBIDDEN:
             raise NotAllowed(
                 "root_not_writable",
                 f"{place} is not open to this user ({_user()}): {error.strerror}",
-                hint="give this user the rights to that place, or choose another plugins root: `--root`",
+                hint=f"give this user the rights to that place, or choose {otherwise}",
             ) from error
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidInput(
                 "path_too_long_here",
                 f"the path {place} is too long here",
-                hint="choose a plugins root with a shorter path: `--root`",
+                hint=f"choose one with a shorter path: {otherwise}",
             ) from error
         if error.errno in _WRONG_KIND:
             raise NotAllowed(
                 "root_damaged",
                 f"{place} is not what belongs in that place: {error.strerror}",
-                hint="move it away, or choose another plugins root: `--root`",
+                hint=f"move it away, or choose {otherwise}",
             ) from error
         raise Temporary(
             "disk_error", f"{place}: {error.strerror or error}", hint="look at the disk, then try again"

@@ -91,7 +91,11 @@ def add_authoring(commands: Commands) -> None:
         keys, "authoring.key_show show", "show a key's identity and public half", "plugreg key show default"
     )
     show.add_argument(
-        "name", metavar="NAME", nargs="?", default="", help="the key (default: the only one there is)"
+        "name",
+        metavar="NAME",
+        nargs="?",
+        default="",
+        help="the key, as for --key (default: the only one there is)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Words for users: info, resolve, deps, install, update, uninstall, list, verify."""
+"""Words for users: info, resolve, deps, install, update, uninstall, mirror, list, verify."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_consuming(commands: Commands) -> None:
-    """Add info, resolve, deps, install, update, uninstall, list and verify."""
+    """Add info, resolve, deps, install, update, uninstall, mirror, list and verify."""
     info = command(
         commands,
         "consuming.info info",
@@ -68,6 +68,16 @@ def add_consuming(commands: Commands) -> None:
     )
     root_option(uninstall)
     yes_option(uninstall)
+
+    mirror = command(
+        commands,
+        "consuming.mirror mirror",
+        "copy what a registry offers into a folder, for machines without a network",
+        "plugreg mirror /srv/plugins --registry team",
+    )
+    mirror.add_argument("folder", metavar="DIR", help="the folder; it is empty, or such a copy already")
+    mirror.add_argument("names", metavar="NAME", nargs="*", help="plugins (default: all)")
+    registry_option(mirror)
 
     listing = command(commands, "consuming.list_installed list", "list the installed plugins", "plugreg list")
     root_option(listing)
