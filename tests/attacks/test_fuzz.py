@@ -124,7 +124,9 @@ class Memory:
         return self.store[path]
 
     def receive(self, path: str, arrival: Arrival, progress: Progress) -> None:
-        raise NotImplementedError
+        chunk = self.read(path)[arrival.done :]
+        arrival.take(chunk)
+        progress("download", arrival.done, arrival.size)
 
 
 @pytest.fixture(scope="module")

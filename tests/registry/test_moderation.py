@@ -302,15 +302,3 @@ def test_administrator_whom_only_a_file_in_the_store_names(
     finally:
         place.write_bytes(genuine)
     assert ask(blob(author, name)).status == 200
-
-
-def test_an_upload_that_an_owner_began_before_the_removal_is_not_published(
-    author: Author, stranger: Author, name: str
-) -> None:
-    author.publish(plugin(name), name)
-    author.state("owners", name, add=[stranger.key.identity])
-    bundle = plugin(name, "1.1.0")
-    begun = stranger.begin(bundle, name, "1.1.0")
-    author.state("owners", name, remove=[stranger.key.identity])
-    problem(stranger.finish(begun, bundle), 403, "not_owner")
-    assert [entry["version"] for entry in author.document(name)["versions"]] == ["1.0.0"]
