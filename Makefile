@@ -11,7 +11,7 @@ JOBS   ?= auto
 UV_COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 
-SERVER := --extra registry --extra postgres --extra s3
+SERVER := --extra registry --extra postgres --extra s3 --extra otel
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

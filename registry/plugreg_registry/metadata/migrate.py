@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from plugreg_registry.databases import Database, Server
 
-HEAD: Final = "0005"
+HEAD: Final = "0008"
 """The newest revision in `migrations/versions`."""
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
