@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plugreg_registry.documents import document_version, plain_document
+from plugreg_registry.documents import (
+    document_status,
+    document_version,
+    plain_document,
+    plain_version,
+    withdrawn,
+)
 from plugreg_schemas.alternatives import Offer
 from plugreg_schemas.errors import Gone, NotAllowed, NotAvailable
 from plugreg_schemas.names import PluginName, Version
@@ -49,14 +55,18 @@ class Catalog:
             NotAvailable: `version_not_found`.
         """
         record, wanted = self._record(name), str(Version(version))
-        document = plain_document(record, self.tiers)
-        entry = next((entry for entry in document["versions"] if entry["version"] == wanted), None)
-        if entry is None:
+        release = record.release(wanted)
+        if release is None:
             raise NotAvailable("version_not_found", f"there is no `{name} {version}` here")
-        signer = document["signers"][entry["signer"]]["signer"]
-        shown = "published" if self.index.lists(record, wanted) else "pending"
-        more = {"name": record.name, "signer": signer, "status": document["status"], "index": shown}
-        return {**entry, **more}
+        tier = self.tiers.tier_of(record.name, release.facts.tier)
+        return {
+            **plain_version(release, tier),
+            **withdrawn(wanted, record.history.yanked),
+            "name": record.name,
+            "signer": release.signer.model_dump(mode="json"),
+            "status": document_status(record).model_dump(mode="json", exclude_none=True),
+            "index": "published" if self.index.lists(record, wanted) else "pending",
+        }
 
     def resolve(self, question: Question) -> Resolution:
         """Return what a host does with the best version in a range.

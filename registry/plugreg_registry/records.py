@@ -5,12 +5,14 @@ PluginRecord                     one plugin, append-only
   releases     StoredRelease*    its versions in the order of their publication
 UploadSession                    a publish that was let in and waits for its bytes
 AuditEntry                       that something was accepted
+Token                            that whoever knows a secret may read
+SearchRow                        what a plugin is found by; Lookup and Hit: what is looked for, and found
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from plugreg_schemas.api import Counts, DocumentComponent
 from plugreg_schemas.fields import Open, format_time
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from plugreg_schemas.history import History
     from plugreg_schemas.manifest import Format
     from plugreg_schemas.names import Digest
+    from plugreg_schemas.search import Condition
     from plugreg_schemas.trust.identity import AnySigner
 
 
@@ -63,6 +66,13 @@ class StoredStatement:
         return Signed(self.digest, parse_statement(envelope.payload), envelope.signer, self.public_key)
 
 
+class Shown(NamedTuple):
+    """An entry of the plugin document, and as text what it shares with other versions."""
+
+    entry: dict[str, Any]
+    offer: str
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRelease:
     """A published version."""
@@ -78,8 +88,10 @@ class StoredRelease:
     facts: Facts
     provenance: Digest | None = None
     """The second attestation, where the publish brought one."""
-    shown: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False, compare=False)
-    """What the plugin document shows of it, kept by the index."""
+    shown: list[tuple[dict[str, Any], str]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """What the plugin document shows of it, and of what it shares with other versions; kept by the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +154,74 @@ class AuditEntry:
     plugin: str
     version: str
     signer: str
+
+
+SearchSort = Literal["relevance", "name", "updated"]
+"""The best first, by name, or the newest first. Of those that are equal the order is that of their names."""
+ACTIVE, DEPRECATED, UNLISTED = 0, 1, 2
+"""Where a plugin stands in the list. What is not listed is never found."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRow:
+    """What a plugin is found by. `made` is the number of the rule by which the row was made."""
+
+    name: str
+    revision: int
+    made: int
+    standing: int
+    age: int
+    """Minus the seconds from 1970 to the last publish: the newest is the least."""
+    lexemes: tuple[str, ...]
+    shown: str
+    """What a list shows of it, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the order of what is found. `level` is the number of the condition that is met."""
+
+    level: int
+    standing: int
+    age: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What is looked for. Each level holds the one before; a find is on the first level that it meets."""
+
+    levels: tuple[Condition, ...]
+    sort: SearchSort
+    standings: tuple[int, ...]
+    limit: int
+    after: Place | None = None
+    """Only what comes after it is returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What was found, and its place."""
+
+    place: Place
+    shown: str
+
+
+Scope = Literal["read", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """That whoever knows a secret may read. Of the secret only its SHA-256 is kept."""
+
+    id: str
+    """What operators call it; no secret."""
+    name: str
+    scope: Scope
+    """`audit` includes `read`."""
+    hash: str
+    """Of the secret, hexadecimal."""
+    created: datetime
+    expires: datetime | None = None
+    used: datetime | None = None
+    """About when it was last used."""

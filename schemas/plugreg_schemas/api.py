@@ -140,6 +140,16 @@ class DocumentComponent(Open):
     alternatives: tuple[AlternativeField, ...] = ()
 
 
+class DocumentOffer(Open):
+    """What else a host chooses by; versions that say the same share it. See `DocumentVersion`."""
+
+    alternatives: tuple[tuple[AlternativeField, ...], ...] = ()
+    """For each component of the version, in the same order; none where they have none."""
+    launchers: tuple[str, ...] = ()
+    core_version: str = ""
+    capability_kind: str = ""
+
+
 class Counts(Open):
     """How much is in a version."""
 
@@ -148,7 +158,10 @@ class Counts(Open):
 
 
 class DocumentVersion(Open):
-    """One version of a plugin. `signer` is an index into the document's `signers`."""
+    """One version of a plugin. `signer` is an index into the document's `signers`.
+
+    In a document that is read, what stands in its row `offer` of the document's `offers` stands here as well.
+    """
 
     version: VersionField
     digest: DigestField
@@ -156,6 +169,7 @@ class DocumentVersion(Open):
     published_at: TimeField
     format: Format
     signer: Annotated[int, Field(ge=0)]
+    offer: Annotated[int, Field(ge=0)] | None = None
     attestations: tuple[DigestField, ...]
     components: tuple[DocumentComponent, ...] = ()
     launchers: tuple[str, ...] = ()
@@ -167,6 +181,22 @@ class DocumentVersion(Open):
     counts: Counts = Counts()
     yanked: bool = False
     reason: str = ""
+
+    def with_offer(self, offer: DocumentOffer) -> Self:
+        """Return the entry with what an offer says of it.
+
+        Raises:
+            ValueError: the offer has not one row of alternatives for each component.
+        """
+        if len(offer.alternatives) not in {0, len(self.components)}:
+            raise ValueError("an offer has not one row of alternatives for each component")
+        rows = offer.alternatives or ((),) * len(self.components)
+        components = tuple(
+            component.model_copy(update={"alternatives": row})
+            for component, row in zip(self.components, rows, strict=True)
+        )
+        said = {name: getattr(offer, name) for name in ("launchers", "core_version", "capability_kind")}
+        return self.model_copy(update={"components": components, **said})
 
 
 class PluginDocument(Open):
@@ -181,6 +211,7 @@ class PluginDocument(Open):
     """When the registry took each statement of `history`, in the same order."""
     owners: tuple[Owner, ...]
     signers: tuple[DocumentSigner, ...]
+    offers: tuple[DocumentOffer, ...] = ()
     versions: tuple[DocumentVersion, ...]
     skills: tuple[str, ...] = ()
     """Names of the skills of the newest version."""
@@ -194,6 +225,18 @@ class PluginDocument(Open):
         if len(self.history_times) not in {0, len(self.history)}:
             raise ValueError("`history_times` has not one time for each statement in `history`")
         return self
+
+    @model_validator(mode="after")
+    def _with_offers(self) -> Self:
+        if all(entry.offer is None for entry in self.versions):
+            return self
+        if any(entry.offer is not None and entry.offer >= len(self.offers) for entry in self.versions):
+            raise ValueError("a version names an offer that is not in `offers`")
+        versions = tuple(
+            entry if entry.offer is None else entry.with_offer(self.offers[entry.offer])
+            for entry in self.versions
+        )
+        return self.model_copy(update={"versions": versions})
 
     def version(self, text: str) -> DocumentVersion | None:
         """Return the entry of exactly this version, or None."""
@@ -257,3 +300,35 @@ class StatementReceipt(Open):
     revision: int
     head: DigestField
     already: bool = False
+
+
+class Change(Open):
+    """Something that has become visible: a version, or a statement of another kind."""
+
+    serial: Annotated[int, Field(ge=1)]
+    at: TimeField
+    """When it was accepted."""
+    action: str
+    plugin: NameField
+    version: VersionField | None = None
+
+
+class ChangesPage(Open):
+    """`GET /v1/changes`: what has become visible after `since`, in order. `next` is the next `since`."""
+
+    changes: tuple[Change, ...]
+    next: str
+
+
+class AuditRow(Change):
+    """The same, who signed it (the identity in words), and the digest of the signed statement."""
+
+    signer: str
+    digest: DigestField
+
+
+class AuditPage(Open):
+    """`GET /v1/audit`: what was accepted after `since`, in order. `next` is the next `since`."""
+
+    entries: tuple[AuditRow, ...]
+    next: str

@@ -152,16 +152,39 @@ class TestEndToEnd:
 
     def test_what_a_host_chooses_by_is_in_the_document(self, author: Author, name: str) -> None:
         assert publish(author, dagstack(name), name, kind="dagstack").status == 201
-        entry = author.document(name)["versions"][0]
-        assert (entry["core_version"], entry["capability_kind"]) == (">=0.2.0,<0.3.0", "tool")
+        document = author.document(name)
+        entry = document["versions"][0]
         (component,) = entry["components"]
-        assert component["runtimes"] == ["mcp_http", "in_process", "mcp_stdio"]
-        assert component["alternatives"] == [
+        assert component == {"id": "main", "runtimes": ["mcp_http", "in_process", "mcp_stdio"]}
+        offer = document["offers"][entry["offer"]]
+        assert (offer["core_version"], offer["capability_kind"]) == (">=0.2.0,<0.3.0", "tool")
+        alternatives = [
             {"runtime": "mcp_http"},
             {"runtime": "in_process", "language": "python"},
             {"runtime": "mcp_stdio"},
         ]
-        assert ask(author.at(f"v1/plugins/{name}")).json() == author.document(name)
+        assert offer["alternatives"] == [alternatives]
+        assert ask(author.at(f"v1/plugins/{name}")).json() == document
+        alone = ask(author.at(f"v1/plugins/{name}/{entry['version']}")).json()
+        assert alone["components"] == [component | {"alternatives": alternatives}]
+        assert "offer" not in alone
+        assert {key: alone[key] for key in offer if key != "alternatives"} == {
+            key: offer[key] for key in offer if key != "alternatives"
+        }
+
+    def test_versions_that_say_the_same_say_it_once(self, author: Author, name: str) -> None:
+        for version, core in (("1.0.0", "2.0"), ("1.1.0", "2.0"), ("1.2.0", "3.0")):
+            files: Files = {
+                path: text.replace(">=0.2.0,<0.3.0", f">={core}")
+                for path, text in dagstack(name, version).items()
+                if isinstance(text, str)
+            }
+            assert publish(author, files, name, version, kind="dagstack").status == 201
+        document = author.document(name)
+        assert [entry["offer"] for entry in document["versions"]] == [0, 0, 1]
+        read = PluginDocument.model_validate(document)
+        assert [entry.core_version for entry in read.versions] == [">=2.0", ">=2.0", ">=3.0"]
+        assert all(entry.components[0].alternatives for entry in read.versions)
 
     def test_what_says_nothing_is_left_out_of_the_document(self, author: Author, name: str) -> None:
         assert author.publish(plugin(name), name).status == 201

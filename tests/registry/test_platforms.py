@@ -25,11 +25,12 @@ def test_the_document_says_where_commands_run(author: Author, name: str) -> None
     assert answer.status == 201, answer
     findings = [(f["code"], f["severity"]) for f in answer.json()["findings"]]
     assert findings == [("native_binary", "note"), ("native_binary", "note"), ("one_owner", "note")]
-    entry = author.document(name)["versions"][0]
-    assert [component.get("alternatives") for component in entry["components"]] == [
+    document = author.document(name)
+    entry = document["versions"][0]
+    assert document["offers"][entry["offer"]]["alternatives"] == [
         [{"runtime": "mcp_stdio", "platforms": ["linux-x86_64"]}],
         [{"runtime": "mcp_stdio", "platforms": ["macos-arm64", "macos-x86_64"]}],
-        None,
+        [],
     ]
     assert "platforms" not in entry
 

@@ -335,7 +335,7 @@ def test_every_field_of_a_version_is_signed_or_known_not_to_be(record: Record) -
     from plugreg_schemas.api import DocumentVersion
 
     unsigned = {"size", "published_at", "components", "launchers", "counts"}
-    unsigned |= {"capability_kind", "core_version", "platforms", "requires", "tier"}
+    unsigned |= {"capability_kind", "core_version", "offer", "platforms", "requires", "tier"}
     assert covered | unsigned == set(DocumentVersion.model_fields)
 
 
