@@ -15,7 +15,7 @@ SERVER := --extra registry --extra postgres --extra s3 --extra otel
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check check-style check-types check-floors check-schemas check-docs \
+.PHONY: help setup demo cluster chaos test check check-style check-types check-floors check-schemas check-docs \
 	format lock schemas docs wheel bench clean
 
 help: ## show these targets
@@ -37,6 +37,12 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 demo: $(STAMP) ## the main job from end to end, its output explained
 	@$(BIN)/python examples/demo.py $(ARGS)
+
+cluster: $(STAMP) ## two registries, PostgreSQL, S3 and Caddy here, and the demo through them; ARGS=--stay keeps them
+	@$(BIN)/python -m infra.cluster $(ARGS)
+
+chaos: $(STAMP) ## load on that cluster while each part of it is killed; shorter: make chaos ARGS="--seconds 20"
+	@$(BIN)/python -m infra.chaos $(ARGS)
 
 test: $(STAMP) ## every test; one of them: make test ARGS="tests/test_names.py -k range"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
@@ -82,4 +88,4 @@ bench: $(STAMP) ## measure, side by side with what it is compared to
 
 clean: ## remove everything that make made
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find client registry schemas tests examples docs bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find client registry schemas tests examples docs bench infra -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -34,16 +34,22 @@ def main() -> None:
     """Go the whole way; any step that fails ends it with an error."""
     with tempfile.TemporaryDirectory(prefix="plugreg-demo-") as folder:
         work = Path(folder)
-        environ = os.environ | {
-            "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
-            "PLUGREG_HOME": str(work / "home"),
-            "PLUGREG_ROOT": str(work / "plugins"),
-            "NO_COLOR": "1",
-        }
-        environ.pop("PLUGREG_REGISTRY", None)
+        environ = environment(work)
         with registry(work / "registry", environ) as url:
             go(work, url, environ)
     print("\nDone. Nothing is left behind: the demo ran in a temporary folder.")
+
+
+def environment(work: Path) -> dict[str, str]:
+    """Return the environment of somebody whose files all lie in `work`."""
+    environ = os.environ | {
+        "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
+        "PLUGREG_HOME": str(work / "home"),
+        "PLUGREG_ROOT": str(work / "plugins"),
+        "NO_COLOR": "1",
+    }
+    environ.pop("PLUGREG_REGISTRY", None)
+    return environ
 
 
 def go(work: Path, url: str, environ: dict[str, str]) -> None:
@@ -86,14 +92,14 @@ def go(work: Path, url: str, environ: dict[str, str]) -> None:
         sys.exit("error: the update lost the plugin's data")
     plugreg(environ, "verify")
 
-    title("Somebody who holds the registry's files changes one word: the signed index shows it")
-    plugreg(environ, "info", "notebook", "--registry", altered_copy(work).as_uri(), expected=ALTERED)
+    title("Somebody who holds a copy of the registry changes one word in it: the signed index shows it")
+    mirror = altered_copy(environ, work / "mirror")
+    plugreg(environ, "info", "notebook", "--registry", mirror.as_uri(), expected=ALTERED)
 
 
-def altered_copy(work: Path) -> Path:
-    """Copy what the registry serves, as a mirror does, and change a word in each plugin document."""
-    mirror = work / "mirror"
-    shutil.copytree(work / "registry" / "data" / "objects", mirror)
+def altered_copy(environ: dict[str, str], mirror: Path) -> Path:
+    """Mirror what the registry offers, and change a word in each plugin document of the mirror."""
+    plugreg(environ, "mirror", str(mirror))
     for document in (mirror / "index" / "plugins").iterdir():
         document.write_bytes(document.read_bytes().replace(b"Keeps", b"Sells"))
     return mirror

@@ -80,6 +80,19 @@ def test_t23_k1_everything_that_was_seen_once_works_without_a_network(
     alone(namespace, user, "list")
 
 
+def test_t23_k1_a_locked_project_from_a_copy_without_a_network(
+    namespace: list[str], scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that was made online is obeyed from a copy; once more without it, from what was seen."""
+    monkeypatch.chdir(tmp_path)
+    user_at(tmp_path / "ann").run("lock", "demo", "--registry", scene.url)
+    user = user_at(tmp_path / "carol")
+    for more in ([], ["--offline"]):
+        done = alone(namespace, user, "sync", "--registry", scene.mirror.as_uri(), *more)
+        assert done["installed"][0]["version"] == "1.0.0"
+    assert alone(namespace, user, "lock")["plugins"][0]["version"] == "1.0.0"
+
+
 def test_t23_k1_keyless_signature_from_the_objects_of_a_real_registry(
     namespace: list[str], sigstore: Any, tmp_path: Path
 ) -> None:
@@ -99,6 +112,31 @@ def test_t23_k1_keyless_signature_from_the_objects_of_a_real_registry(
     user.environment["PLUGREG_TRUST_CONFIG"] = str(config)
     (row,) = alone(namespace, user, "verify")["plugins"]
     assert row["verdict"] == "verified"
+
+
+def test_t23_k1_an_export_is_imported_installed_and_verified_without_a_network(
+    namespace: list[str], scene: Scene, tmp_path: Path
+) -> None:
+    """Pins stay: who knew the registry by its URL goes on from what was seen there."""
+    file = str(tmp_path / "demo.plugreg")
+    user_at(tmp_path / "ann").run("export", file, "--registry", scene.url)
+    user = user_at(tmp_path / "bob")
+    user.run("registry", "add", scene.url, "--name", "online")
+    (before,) = user.run("install", "demo")["installed"]
+    (known,) = user.run("registry", "list")["registries"]
+    alone(namespace, user, "import", file, "--name", "carried")
+    alone(namespace, user, "install", "demo", "--registry", "carried")
+    alone(namespace, user, "update", "--registry", "carried")
+    (verified,) = alone(namespace, user, "verify")["plugins"]
+    assert verified["verdict"] == "verified"
+    rows = alone(namespace, user, "registry", "list")["registries"]
+    assert [(row["name"], row["id"], row["root"]) for row in rows] == [
+        (name, known["id"], known["root"]) for name in ("online", "carried")
+    ]
+    newcomer = user_at(tmp_path / "carol")
+    alone(namespace, newcomer, "import", file, "--root-digest", scene.index.root_digest)
+    (row,) = alone(namespace, newcomer, "install", "demo")["installed"]
+    assert (row["digest"], row["signer"]) == (before["digest"], before["signer"])
 
 
 @pytest.mark.parametrize("way", ["http", "folder"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.attacked import Person
 from tests.support.commands import User, write_plugin
 from tests.support.people import identity, person, publish, status
 from tests.support.registries import RegistryProcess, running
@@ -106,6 +107,35 @@ def test_quarantine_is_lifted_and_broken_only_with_a_reason(
     fresh.run("update")
     (row,) = fresh.run("list")["plugins"]
     assert (row["status"], row["allowed"]) == ("active", None)
+
+
+def test_a_lock_brings_nothing_in_that_an_administrator_has_withdrawn(
+    ann: User, admin: User, registry: RegistryProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed as it is locked stays; nothing else moves, in no direction."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"PLUGREG_REGISTRY": registry.url}
+    as_locked, newer, fresh = (Person(tmp_path / name, settings) for name in ("as-locked", "newer", "fresh"))
+    publish(ann, "shut", "1.0.0")
+    as_locked.run("install", "shut@^1")
+    as_locked.run("lock")
+    publish(ann, "shut", "1.1.0")
+    newer.run("install", "shut")
+
+    def refusals(who: Person, *words: str) -> tuple[int, str]:
+        code, problem = who.fails(*words)
+        return code, problem["code"]
+
+    admin.run("moderate", "shut", "quarantine", "--reason", "phones home")
+    for who, words in ((newer, ["sync"]), (fresh, ["sync"]), (fresh, ["install", "shut", "--frozen"])):
+        assert refusals(who, *words) == (6, "plugin_quarantined")
+    assert "what is installed here stays" in " ".join(as_locked.run("sync")["notes"])
+    (row,) = newer.run("sync", "--allow-quarantined", "read every line")["installed"]
+    assert (row["version"], row["previous"]) == ("1.0.0", "1.1.0")
+    assert refusals(newer, "rollback", "shut") == (6, "plugin_quarantined")
+    admin.run("moderate", "shut", "remove", "--reason", "malware")
+    assert refusals(fresh, "sync") == (7, "plugin_removed")
+    assert as_locked.run("sync")["installed"][0]["change"] == "unchanged"
 
 
 def test_a_removed_plugin_stays_where_it_is_installed_and_is_installed_nowhere_else(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from plugreg import revocations
+from plugreg.frozen import check_locked, hold
 from plugreg.picking import pick, ranges_in_words
 from plugreg.pinning import Wish, check_pin
 from plugreg.plugins_root.records import read_facts, read_state
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from plugreg_schemas.history import History
     from plugreg_schemas.index import Revocation
     from plugreg_schemas.names import Ref
+    from plugreg_schemas.statement import State
     from plugreg_schemas.trust.proof import ProvedRelease
 
 
@@ -76,17 +78,20 @@ def choose(wish: Wish, registries: Sequence[Registry], options: Options) -> Choi
         NotAllowed: `name_in_several_registries`, `registry_changed`, `signer_changed`,
             `data_belongs_to_other_signer`, `plugin_quarantined`, `first_use_refused`, `revoked`.
         IntegrityError: `history_forked`, `content_changed`, `release_mismatch`, `signer_not_trusted`, ...
+        ResolutionError, IntegrityError: what `frozen` raises, where there is a lock file.
     """
+    wish = hold(wish, options.lock)
     registry, content = find(wish, registries, options)
     document = read_document(content, wish.name)
     history = prove(registry, document)
     offer = _Offer(_held(wish, history, options), registry, document, history)
     entry, release, warnings = _not_refused(offer, options)
-    signer = _signer(wish, release)
+    digest, signer = _signed(wish, release)
     options.policy.check(wish.name, signer, known=wish.pin is not None or options.accept_signer == signer)
     check_pin(wish, registry.ref.id, signer, history, options)
     check_seen(registry, history, accepted=options.accept_signer == signer)
     _check_unchanged(wish, document, history)
+    check_locked(wish, digest, signer, history)
     remember(registry, document, history)
     allowed = _reason(wish, history, options)
     notes = (*warnings, *_notes(offer, entry, allowed))
@@ -163,11 +168,10 @@ def _not_refused(
     return entry, release, tuple(notes)
 
 
-def _signer(wish: Wish, release: ProvedRelease | None) -> str:
-    """Return who signed what will be installed: the new release, or the one that stays."""
-    if release is not None:
-        return release.signer.words
-    return wish.installed.signer.words if wish.installed else ""
+def _signed(wish: Wish, release: ProvedRelease | None) -> tuple[str, str]:
+    """Return the digest and the signer of what will be installed: the new release, or the one that stays."""
+    made = release or wish.installed
+    return (made.digest, made.signer.words) if made else ("", "")
 
 
 def check_state(history: History) -> None:
@@ -177,12 +181,17 @@ def check_state(history: History) -> None:
         Gone: `plugin_removed`.
         NotAllowed: `plugin_quarantined`.
     """
-    if history.state == "removed":
-        raise Gone("plugin_removed", f"`{history.plugin}` was removed from its registry: {history.reason}")
-    if history.state == "quarantined":
+    refuse_withdrawn(history.plugin, history.state, history.reason)
+
+
+def refuse_withdrawn(name: str, state: State, reason: str) -> None:
+    """See `check_state`."""
+    if state == "removed":
+        raise Gone("plugin_removed", f"`{name}` was removed from its registry: {reason}")
+    if state == "quarantined":
         raise NotAllowed(
             "plugin_quarantined",
-            f"`{history.plugin}` is in quarantine: {history.reason}",
+            f"`{name}` is in quarantine: {reason}",
             hint="if you know better, `plugreg install` takes `--allow-quarantined REASON`",
         )
 
@@ -197,7 +206,7 @@ def _held(wish: Wish, history: History, options: Options) -> Wish:
     if history.state == "quarantined" and options.allow_quarantined:
         return wish
     have = VersionRange(wish.installed.version) if wish.installed and wish.whole else None
-    if have is None or have.exact is None or not wish.range.matches(have.exact, prereleases=True):
+    if have is None or have.exact is None or not wish.takes(have.exact):
         check_state(history)
         return wish
     return replace(wish, needed=(*wish.needed, have)) if history.state in MODERATED else wish
@@ -243,7 +252,7 @@ def _notes(offer: _Offer, entry: DocumentVersion, allowed: str) -> list[str]:
         for v in offer.document.versions
         if v.version not in history.yanked and offer.hopeless(v) is None
     )
-    if wish.installed and newest is not None and newest > Version(entry.version):
+    if wish.installed and not wish.locked and newest is not None and newest > Version(entry.version):
         limits = [limit for limit in (wish.range, *wish.needed) if limit.text] or [wish.range]
         notes.append(
             f"note: `{wish.name} {entry.version}` stays within {ranges_in_words(limits)}; "

@@ -207,8 +207,11 @@ class _Closing:
             return None
 
     def _dependency(self, name: str) -> Manifest:
-        """Return what is installed where all can use it, else what a registry has."""
-        there = self._installed(name)
+        """Return what is installed where all can use it, else what a registry has.
+
+        With a lock file what is installed does not decide: the locked version does.
+        """
+        there = self._installed(name) if self.options.lock is None else None
         if there is not None and all(meets(there, need) for _, need in self.needs[name]):
             self.choices.pop(name, None)
             return there

@@ -4,6 +4,7 @@
                        (default: the platform's configuration folder)
     PLUGREG_ROOT       the plugins root (default: ~/.agents/plugins)
     PLUGREG_REGISTRY   the registry to use, by name or URL (default: every registry that was added)
+    PLUGREG_TOKEN      the token by which that registry is read; only from the environment (see `tokens`)
     PLUGREG_TRUST_CONFIG   the trust configuration of a Sigstore of one's own (default: the public one);
                        never from a project's file
     PLUGREG_FIRST_USE  `refuse`: neither a registry nor a signer is trusted because it was the first
@@ -21,7 +22,7 @@ from __future__ import annotations
 import os
 import tempfile
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -61,6 +62,10 @@ class Config:
     home: Path
     root: Path
     registry: str = ""
+    token: str = field(default="", repr=False)
+    """Says to one registry who asks; a secret."""
+    token_for: str = ""
+    """The registry that the user names, which a project's file may not: it would be sent the token."""
     trust_config: str = ""
     """The file that names the Sigstore instance; empty for the public one."""
     first_use: str = "pin"
@@ -108,6 +113,8 @@ def load(
         home=home,
         root=_folder(setting("root", root, "~/.agents/plugins")),
         registry=setting("registry", registry, ""),
+        token=environ.get("PLUGREG_TOKEN", "").strip(),
+        token_for=registry or environ.get("PLUGREG_REGISTRY") or user.get("registry", ""),
         trust_config=setting("trust_config", trust_config, ""),
         first_use=_first_use(setting("first_use", "", "pin")),
         timestamp_url=setting("timestamp_url", timestamp_url, ""),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from plugreg.choosing import known
 from plugreg.closure import close
 from plugreg.delivery import prepare
+from plugreg.frozen import hold
 from plugreg.pinning import Options
 from plugreg.plugins_root import State, writing
 from plugreg.plugins_root.activation import activate, store
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from plugreg.sources import Progress, Registry
     from plugreg_schemas.names import Ref
 
-Change = Literal["installed", "updated", "unchanged"]
+Change = Literal["installed", "updated", "unchanged", "rolled_back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +122,10 @@ def install(
         NotAllowed: `not_ours`.
         Temporary: `root_locked`, `file_in_use`; NoSpace `disk_full`.
     """
-    _check_distinct([ref.name for ref in refs])
+    check_distinct([ref.name for ref in refs])
     with writing(root, say) as work:
         wishes = [known(root, ref.name, ref) for ref in refs]
-        return _carry_out(work, wishes, registries, options, progress, now)
+        return carry_out(work, wishes, registries, options, progress, now)
 
 
 def update(
@@ -145,15 +146,15 @@ def update(
         NotAvailable: `not_installed`.
         PlugregError: as `install`.
     """
-    _check_distinct(names)
+    check_distinct(names)
     _check_installed(root, names)
     with writing(root, say) as work:
         _check_installed(root, names)
         wishes = [known(root, name) for name in names or root.active_names()]
-        return _carry_out(work, wishes, registries, options, progress, now)
+        return carry_out(work, wishes, registries, options, progress, now)
 
 
-def _carry_out(
+def carry_out(
     work: Workspace,
     wishes: Sequence[Wish],
     registries: Sequence[Registry],
@@ -161,7 +162,9 @@ def _carry_out(
     progress: Progress,
     now: Callable[[], datetime],
 ) -> Installation:
-    closure = close(work.root, wishes, lambda: registries, options)
+    """Make the releases active that the wishes come to, with what they depend on. Raises as `install`."""
+    held = [hold(wish, options.lock) for wish in wishes]
+    closure = close(work.root, held, lambda: registries, options)
     closure.require()
     choices = closure.ordered()
     for text in closure.notes:
@@ -223,7 +226,12 @@ def _learned(state: State, choice: Choice) -> State:
     return state.model_copy(update={"seen": seen, "allowed": choice.allowed})
 
 
-def _check_distinct(names: Sequence[str]) -> None:
+def check_distinct(names: Sequence[str]) -> None:
+    """Refuse a name that is given twice.
+
+    Raises:
+        UsageError: `name_repeated`.
+    """
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise UsageError(

@@ -209,11 +209,14 @@ def declared(root: PluginsRoot, name: str) -> Manifest | None:
 
     None where there is no release that can be used.
     """
+    entry = root.linked(name)
+    return declared_in(entry) if entry and entry.is_complete() else None
+
+
+def declared_in(entry: StoreEntry) -> Manifest | None:
+    """Return what a release in the store declares, with the version that was signed; None if no plugin."""
     from plugreg_schemas import formats
 
-    entry = root.linked(name)
-    if entry is None or not entry.is_complete():
-        return None
     manifest = formats.read(DirectoryTree(entry.tree)).manifest
     return replace(manifest, version=entry.version) if manifest else None
 

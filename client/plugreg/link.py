@@ -44,6 +44,8 @@ from plugreg_schemas.errors import (
     Severity,
     Temporary,
     TooLarge,
+    TooMany,
+    Unauthenticated,
     Unverifiable,
     UsageError,
 )
@@ -85,18 +87,23 @@ LINK_CODES: Final = frozenset(
     }
 )
 """Refusals that say nothing of what was asked for: the registry was not reached. None comes from there."""
+UNAUTHORIZED: Final = 401
+HOW_TO_SAY: Final = (
+    "run `plugreg registry add URL --token-file FILE`; or set `PLUGREG_TOKEN`, which goes to the registry "
+    "that `--registry` names, else to the only one that was added"
+)
 TRANSIENT: Final = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed at once."""
 _CLASS_OF_STATUS: Final[dict[int, type[PlugregError]]] = {
     400: InvalidInput,
-    401: NotAllowed,
+    401: Unauthenticated,
     403: NotAllowed,
     404: NotAvailable,
     409: Conflict,
     410: Gone,
     413: TooLarge,
     422: InvalidInput,
-    429: Temporary,
+    429: TooMany,
     507: NoSpace,
 }
 
@@ -165,7 +172,10 @@ def _is_exposed(url: str) -> bool:
 
 
 class Link:
-    """How one registry is reached. `url` ends in a slash; what is asked for is relative to it or absolute."""
+    """How one registry is reached. `url` ends in a slash; what is asked for is relative to it or absolute.
+
+    `token` says who asks, to the origin of `url` and to no other.
+    """
 
     def __init__(
         self,
@@ -174,9 +184,11 @@ class Link:
         insecure_http: bool = False,
         patience: Patience = PATIENT,
         network: Network | None = None,
+        token: str = "",
     ) -> None:
         self.url = check_url(url, insecure_http=insecure_http)
         self.patience = patience
+        self._credential = {"Authorization": f"Bearer {token}"} if token else {}
         self._insecure_http = insecure_http
         self._network = network or Network()
 
@@ -248,7 +260,7 @@ class Link:
         headers: Mapping[str, str] | None = None,
     ) -> urllib3.BaseHTTPResponse:
         """Ask once. Only a GET follows redirects: the URLs of uploads are secrets."""
-        url, said = _joined(self.url, path), dict(headers or {})
+        url, said = _joined(self.url, path), {**self._credential, **(headers or {})}
         for _ in range(MAX_REDIRECTS + 1):
             self._check_way(url)
             if origin(url) != origin(self.url):
@@ -256,6 +268,7 @@ class Link:
             response = self._sent(method, url, body, said)
             to = response.get_redirect_location() if method == "GET" else None
             if not to:
+                self._check_known(response, url, said)
                 return response
             response.close()
             url = _joined(url, to)
@@ -263,6 +276,23 @@ class Link:
             "too_many_redirects",
             f"the registry {self.url} redirects in a circle",
             hint="is the address right? its operator can tell",
+        )
+
+    def _check_known(self, response: urllib3.BaseHTTPResponse, url: str, said: Mapping[str, str]) -> None:
+        """Say it in our own words where the registry wants to know who asks, or does not believe it."""
+        if response.status != UNAUTHORIZED or origin(url) != origin(self.url):
+            return
+        response.close()
+        if "Authorization" in said:
+            raise Unauthenticated(
+                "token_invalid",
+                f"the registry {self.url} does not accept the token: it is wrong, removed or over",
+                hint=f"ask its operator for a new one, then {HOW_TO_SAY}",
+            )
+        raise Unauthenticated(
+            "token_missing",
+            f"the registry {self.url} is not open to everybody: it wants a token",
+            hint=f"ask its operator for one, then {HOW_TO_SAY}",
         )
 
     def _check_way(self, url: str) -> None:

@@ -22,10 +22,10 @@ from plugreg.own_files import open_regular, read_small
 from plugreg.plugins_root.durability import FILE_MODE, barrier, erase, make_folder, move
 from plugreg.plugins_root.locking import held
 from plugreg.reader import no_progress
-from plugreg_schemas.api import DISCOVERY_PATH, Locations, PluginDocument
+from plugreg.selection import document_of, of_names
+from plugreg_schemas.api import DISCOVERY_PATH, Locations
 from plugreg_schemas.errors import Gone, IntegrityError, NotAllowed, NotAvailable
-from plugreg_schemas.fields import read_model
-from plugreg_schemas.index import hashed_target_key, metadata_key, plugin_target, target_key
+from plugreg_schemas.index import hashed_target_key, metadata_key, target_key
 from plugreg_schemas.names import Digest, PluginName
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from plugreg.index.whole import Whole
     from plugreg.reader import Progress, Reader
+    from plugreg.selection import Select
     from plugreg_schemas.api import DocumentVersion
 
 OWN_FOLDER: Final = ".plugreg-mirror"
@@ -63,10 +64,13 @@ def mirror(
     names: Sequence[PluginName],
     registry: Reader,
     *,
+    select: Select | None = None,
     say: Callable[[str], None] = silent,
     progress: Progress = no_progress,
 ) -> Mirrored:
     """Copy the index of a registry, and the statements and bundles of these plugins, or of all for none.
+
+    `select` says in place of the names which plugins, and which versions of each.
 
     Raises:
         NotAllowed: `not_ours`: the folder is something else.
@@ -76,11 +80,15 @@ def mirror(
     """
     with _opened(folder, registry.discovery.registry.id, say) as copy:
         index = registry.whole_index(FolderObjects(folder))
-        chosen = _chosen(names, index, registry.url)
+        chosen = (select or of_names(names))(index)
         for path, digest in index.targets.items():
             copy.put(hashed_target_key(path, digest), index.target(path))
-        report = _one_bar(progress, sum(e.size for name in chosen for e in _document(index, name).versions))
-        missing = [words for name in chosen for words in _take_plugin(copy, index, name, registry, report)]
+        report = _one_bar(progress, sum(entry.size for entries in chosen.values() for entry in entries))
+        missing = [
+            words
+            for name, entries in chosen.items()
+            for words in _take_plugin(copy, index, name, entries, registry, report)
+        ]
         _take_index(copy, index)
     if missing:
         raise NotAvailable(
@@ -90,17 +98,6 @@ def mirror(
             hint="tell its operator",
         )
     return Mirrored(copy.folder, len(chosen), copy.fetched, copy.size)
-
-
-def _chosen(names: Sequence[PluginName], index: Whole, url: str) -> Sequence[PluginName]:
-    unknown = sorted(set(names) - set(index.plugins))
-    if unknown:
-        raise NotAvailable(
-            "plugin_not_found",
-            f"`{unknown[0]}` is not in the registry {url}",
-            hint="look at the spelling of the name",
-        )
-    return list(dict.fromkeys(names)) or index.plugins
 
 
 def _one_bar(progress: Progress, total: int) -> Callable[[int], Progress]:
@@ -116,19 +113,19 @@ def _one_bar(progress: Progress, total: int) -> Callable[[int], Progress]:
     return begin
 
 
-def _document(index: Whole, name: PluginName) -> PluginDocument:
-    path = plugin_target(name)
-    return read_model(PluginDocument, index.target(path), code="document_invalid", file=path)
-
-
 def _take_plugin(
-    copy: _Copy, index: Whole, name: PluginName, registry: Reader, report: Callable[[int], Progress]
+    copy: _Copy,
+    index: Whole,
+    name: PluginName,
+    entries: Sequence[DocumentVersion],
+    registry: Reader,
+    report: Callable[[int], Progress],
 ) -> list[str]:
     """Copy the statements and bundles of a plugin; return the versions whose bundles are not there.
 
     Those of a plugin that is removed need not be there.
     """
-    document = _document(index, name)
+    document = document_of(index, name)
     statements = (
         *document.history,
         *(digest for entry in document.versions for digest in entry.attestations),
@@ -136,7 +133,7 @@ def _take_plugin(
     for digest in dict.fromkeys(map(Digest, statements)):
         _take_statement(copy, digest, registry)
     missing = []
-    for entry in document.versions:
+    for entry in entries:
         try:
             _take_bundle(copy, entry, registry, report(entry.size))
         except NotAvailable as error:

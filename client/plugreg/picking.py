@@ -29,12 +29,14 @@ def pick(
     """Return the version to have.
 
     Never a yanked one unless it is named exactly, never an older one without being asked, never one of those
-    that are `refused` already.
+    that are `refused` already. Where a lock file names a version, it is that one.
 
     Raises:
         NotAvailable: `version_not_found`, `version_withheld`.
         NotAllowed: `revoked`: only refused versions are left.
     """
+    if wish.locked is not None:
+        return _locked(wish.name, wish.locked.version, document, refused)
     fitting = (
         v.version
         for v in document.versions
@@ -61,6 +63,21 @@ def pick(
             "version_not_found",
             _none_fits(wish, document, history),
             hint=f"`plugreg info {wish.name}` shows all versions",
+        )
+    return entry
+
+
+def _locked(
+    name: str, version: str, document: PluginDocument, refused: Mapping[str, Revocation]
+) -> DocumentVersion:
+    if version in refused:
+        raise _revoked(name, version, refused)
+    entry = document.version(version)
+    if entry is None:
+        raise NotAvailable(
+            "version_withheld",
+            f"`{name} {version}` is locked, and its registry does not offer it",
+            hint=f"ask its operator; to lock another version: `plugreg lock {name}`",
         )
     return entry
 

@@ -20,9 +20,11 @@ from plugreg_schemas.errors import NotAllowed
 from plugreg_schemas.names import Digest, VersionRange
 
 if TYPE_CHECKING:
+    from plugreg.lock_file import LockedPlugin, LockFile
     from plugreg.plugins_root import Facts, Pin, State
     from plugreg.trust_policy import TrustPolicy
     from plugreg_schemas.history import History
+    from plugreg_schemas.names import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Options:
     """Why a plugin in quarantine is to be installed all the same; empty: it is not."""
     policy: TrustPolicy = NO_RULES
     """Whom this machine trusts with which names."""
+    lock: LockFile | None = None
+    """What alone may be chosen; see `frozen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Wish:
     """Whether everything of the installed release is in its place."""
     needed: tuple[VersionRange, ...] = ()
     """The ranges that other plugins need it in. They limit this choice, and are not kept."""
+    locked: LockedPlugin | None = None
+    """The one release that may be chosen, where a lock file says it."""
 
     @property
     def pin(self) -> Pin | None:
@@ -67,6 +73,12 @@ class Wish:
     def range(self) -> VersionRange:
         """The range to choose from: the one asked for now, else the one asked for at first."""
         return self.asked or VersionRange(self.state.range if self.state else "")
+
+    def takes(self, version: Version) -> bool:
+        """Whether this version may be had: the locked one, else one in the range."""
+        if self.locked is not None:
+            return self.locked.version == version.text
+        return self.range.matches(version, prereleases=True)
 
 
 def check_pin(wish: Wish, registry: str, signer: str, history: History, options: Options) -> None:
@@ -92,6 +104,19 @@ def check_pin(wish: Wish, registry: str, signer: str, history: History, options:
             raise _other_signer(wish, signer)
     elif pin.registry == registry:
         raise forked(wish.name)
+
+
+def check_same(wish: Wish, registry: str, signer: str, options: Options) -> None:
+    """Refuse a release by another signer or registry than the pinned one, where no history is at hand.
+
+    Raises:
+        NotAllowed: `registry_changed`, `signer_changed`.
+    """
+    pin = wish.pin
+    if pin is not None and pin.registry != registry != options.accept_registry:
+        raise other_registry(wish, registry)
+    if pin is not None and pin.signer != signer != options.accept_signer:
+        raise _other_signer(wish, signer)
 
 
 def _check_reassigned(wish: Wish, history: History, options: Options) -> None:

@@ -3,7 +3,8 @@
     discovery > signed index > document, administrators, revocations
     attestation, bundle                                             by digest
 
-A registry is reached over HTTP, as a folder (`file://`), or with `--offline` through what this machine kept.
+A registry is reached over HTTP, as a folder or an export of it (`file://`), or with `--offline` through what
+this machine kept.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from plugreg.arrival import Arrival
+from plugreg.export_file import ExportObjects, is_file
 from plugreg.index.folder import IndexFolder, registry_at
 from plugreg.link import LINK_CODES, PATIENT, Link, Patience
 from plugreg.objects import FILE_SCHEME, FolderObjects, HttpObjects, NoObjects, folder_of, is_missing, offline
-from plugreg_schemas.api import API_VERSION, DISCOVERY_PATH, Discovery, RegistryRef
+from plugreg_schemas.api import API_VERSION, DISCOVERY_PATH, Discovery, Locations, RegistryRef
 from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits
 from plugreg_schemas.errors import (
     IntegrityError,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from plugreg.network import Network
     from plugreg.objects import Objects
     from plugreg_schemas.index import Admins, RevocationList
+    from plugreg_schemas.listing import Listed
     from plugreg_schemas.names import Digest
 
 Progress = Callable[[str, int, int], None]
@@ -61,7 +64,7 @@ class Reader:
 
     `expected_id` is the id known for this URL: another one stops every operation (`registry_changed`).
     `sigstore` judges the certificates of signers; without it the registry's own trust configuration does, or
-    else the public one. `network` is the way there.
+    else the public one. `network` is the way there, and `token` says there who asks.
     """
 
     def __init__(  # noqa: PLR0913 - all but two have a default
@@ -75,6 +78,7 @@ class Reader:
         patience: Patience = PATIENT,
         sigstore: SigstoreVerifier | None = None,
         network: Network | None = None,
+        token: str = "",
     ) -> None:
         self._terms = terms
         self._expected_id = expected_id
@@ -87,9 +91,12 @@ class Reader:
         if self._is_copy:
             folder = folder_of(url)
             self.url = folder.as_uri().rstrip("/") + "/"
-            self._objects, self._patience = FolderObjects(folder), ONCE
+            self._objects = ExportObjects(folder) if is_file(folder) else FolderObjects(folder)
+            self._patience = ONCE
         else:
-            self._link = Link(url, insecure_http=insecure_http, patience=patience, network=network)
+            self._link = Link(
+                url, insecure_http=insecure_http, patience=patience, network=network, token=token
+            )
             self.url, self._patience = self._link.url, patience
             self._objects = NoObjects(self.url) if terms.offline else HttpObjects(self._link)
         self.histories: Histories | None = None
@@ -184,7 +191,8 @@ class Reader:
 
         if self._is_unasked:
             return signed.from_kept(self.url, self._known_id, self._terms)
-        read = signed.from_copy if self._is_copy else signed.from_registry
+        of_any_age = self._is_copy or self._terms.locked_roots is not None
+        read = signed.from_copy if of_any_age else signed.from_registry
         opened = read(self.url, self._objects, self.discovery, self._terms)
         IndexFolder.of(self._terms.home, self.discovery.registry.id).note_url(
             self.discovery.registry.id, self.url
@@ -246,6 +254,18 @@ class Reader:
 
         self.verify_index()
         return whole(self.url, self._terms, self._objects, self.discovery, there)
+
+    def listing(self) -> tuple[Listed, ...]:
+        """Return the list of plugins for hosts, verified; what came in the last minute may be missing.
+
+        Raises:
+            PlugregError: see `index`; NotAvailable: a page cannot be read.
+        """
+        from plugreg.index.catalog import rows_of
+
+        folder = IndexFolder.of(self._terms.home, self.ref.id)
+        places = Locations() if self._is_unasked else self.discovery.urls
+        return rows_of(self.url, self.index, folder, lambda path: self._objects.read(places.targets + path))
 
     # what is named by its digest
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from plugreg import trust_policy
+from plugreg import tokens, trust_policy
 from plugreg.config import write_atomically
 from plugreg.histories import Histories
 from plugreg.index.folder import IndexFolder
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from plugreg.config import Config
+    from plugreg.lock_file import LockFile
     from plugreg.network import Network
     from plugreg.remote import Remote
     from plugreg_schemas.errors import Finding
@@ -47,7 +48,11 @@ class KnownRegistry(Open):
     insecure_http: bool = False
 
     def connect(
-        self, terms: Terms, sigstore: SigstoreVerifier | None = None, network: Network | None = None
+        self,
+        terms: Terms,
+        sigstore: SigstoreVerifier | None = None,
+        network: Network | None = None,
+        token: str = "",
     ) -> Remote:
         """Return the registry, not contacted yet. `sigstore` judges the certificates of signers."""
         from plugreg.remote import Remote
@@ -60,6 +65,7 @@ class KnownRegistry(Open):
             insecure_http=self.insecure_http,
             sigstore=sigstore,
             network=network,
+            token=token,
         )
 
 
@@ -71,11 +77,13 @@ class _Registries(Open):
 class Registries:
     """The registries that were added, and the one that the settings choose.
 
-    `say` is told what a person should know of a registry, such as that its root was pinned.
+    `say` is told what a person should know of a registry, such as that its root was pinned. With a `lock`
+    file their roots are compared, and what they serve may be older.
     """
 
     config: Config
     say: Callable[[str], None] = silent
+    lock: LockFile | None = None
 
     def known(self) -> tuple[KnownRegistry, ...]:
         """Return the registries that were added.
@@ -144,7 +152,7 @@ class Registries:
                 hint="add one: `plugreg registry add URL`, or give `--registry URL`",
             )
         network, sigstore, terms = self.network(), self.sigstore(), self.terms()
-        return tuple(entry.connect(terms, sigstore, network) for entry in known)
+        return tuple(entry.connect(terms, sigstore, network, self.token(entry.url)) for entry in known)
 
     def remote(self) -> Remote:
         """Return the one registry that this command must mean.
@@ -168,6 +176,24 @@ class Registries:
 
         return Network(self.config.ca_file)
 
+    def token(self, url: str) -> str:
+        """Return the token by which the registry at an address is read, nothing if there is none.
+
+        Raises:
+            UsageError: `token_malformed`. PlugregError: as `tokens.kept`.
+        """
+        if self.config.token and self._is_meant(url):
+            return tokens.checked(self.config.token, "`PLUGREG_TOKEN`")
+        return tokens.kept(self.config.home, url)
+
+    def _is_meant(self, url: str) -> bool:
+        """Whether an address is that of the registry which the user names, else of the only one added."""
+        known, named = self.known(), self.config.token_for
+        if not named:
+            return len(known) == 1 and known[0].url.rstrip("/") == url.rstrip("/")
+        here = {word for k in known if k.url.rstrip("/") == url.rstrip("/") for word in (k.name, k.id)}
+        return named in here or named.rstrip("/") == url.rstrip("/")
+
     def sigstore(self) -> SigstoreVerifier | None:
         """Return what judges certificates because the user chose it; None leaves it to each registry."""
         return verifier(self.config) if self.config.trust_config else None
@@ -182,6 +208,7 @@ class Registries:
             accept_root=Digest(self.config.accept_root) if self.config.accept_root else "",
             root_digest=root_digest,
             say=self.say,
+            locked_roots=self.lock.roots if self.lock else None,
         )
 
     def _chosen(self, known: tuple[KnownRegistry, ...]) -> Remote:
@@ -191,7 +218,7 @@ class Registries:
             if self.config.registry in {entry.name, entry.id} or self.config.registry.rstrip(
                 "/"
             ) == entry.url.rstrip("/"):
-                return entry.connect(self.terms(), self.sigstore(), self.network())
+                return entry.connect(self.terms(), self.sigstore(), self.network(), self.token(entry.url))
         if "://" not in self.config.registry:
             raise NotAvailable(
                 "registry_unknown",
@@ -204,6 +231,7 @@ class Registries:
             insecure_http=False,
             sigstore=self.sigstore(),
             network=self.network(),
+            token=self.token(self.config.registry),
         )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from urllib.parse import urlencode
 
 from pydantic import BaseModel
 
 from plugreg.link import TRANSIENT, raise_for
 from plugreg.objects import offline
 from plugreg.reader import Reader, no_progress
-from plugreg_schemas.api import PublishSession, Receipt, StatementReceipt
+from plugreg_schemas.api import PublishSession, Receipt, SearchPage, StatementReceipt
 from plugreg_schemas.documents import canonical_json, parse_json
 from plugreg_schemas.errors import InvalidInput, NotAllowed, NotAvailable, PlugregError, Temporary
 from plugreg_schemas.fields import Open, check_model
@@ -44,6 +45,21 @@ class Shown(Open):
 
 class Remote(Reader):
     """A registry to read from and to publish to; see `Reader`."""
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there is a registry behind it that answers questions, and it may be asked."""
+        return self._link is not None and not self._terms.offline
+
+    def search(self, parameters: Mapping[str, str]) -> SearchPage:
+        """Return a page of plugins, as the registry says without a signature.
+
+        Raises:
+            NotAvailable: nothing here answers questions. Temporary: it cannot answer now.
+            InvalidInput: it does not understand the question.
+        """
+        path = f"{self.discovery.urls.search}?{urlencode(parameters)}"
+        return _answer(SearchPage, self._parsed(self._way.whole("GET", path)[1]))
 
     def begin_publish(
         self,

@@ -1,11 +1,11 @@
-"""Which registry a plugin comes from: the one that its name is pinned to, else the only one that has it."""
+"""Which registry a plugin comes from: the one that is locked, or pinned, else the only one that has it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
 from plugreg.pinning import other_registry
-from plugreg_schemas.errors import NotAllowed, NotAvailable, UsageError
+from plugreg_schemas.errors import NotAllowed, NotAvailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from plugreg.histories import Histories
+    from plugreg.lock_file import LockedPlugin
     from plugreg.pinning import Options, Wish
     from plugreg_schemas.api import RegistryRef
     from plugreg_schemas.bundle import Limits
@@ -89,6 +90,8 @@ def find(wish: Wish, registries: Sequence[Registry], options: Options) -> tuple[
     """
     if not registries:
         raise UsageError("no_registry", "no registry is known", hint="add one: `plugreg registry add URL`")
+    if wish.locked is not None:
+        return _of_lock(wish, wish.locked, registries, options)
     if wish.pin is None:
         return _only_offer(wish.name, registries)
     wanted = options.accept_registry or wish.pin.registry
@@ -104,6 +107,28 @@ def find(wish: Wish, registries: Sequence[Registry], options: Options) -> tuple[
         "registry_unknown",
         f"`{wish.name}` belongs to the registry `{wanted}`, which is not among the known ones",
         hint="add it: `plugreg registry add URL`",
+    )
+
+
+def _of_lock(
+    wish: Wish, locked: LockedPlugin, registries: Sequence[Registry], options: Options
+) -> tuple[Registry, bytes]:
+    """Return the registry that a lock file names, if it is known here; the file makes none known."""
+    if wish.pin is not None and locked.registry not in {wish.pin.registry, options.accept_registry}:
+        raise other_registry(wish, locked.registry)
+    known, silent = _by_id(registries)
+    if locked.registry in known:
+        return known[locked.registry], _document(known[locked.registry], wish, known)
+    if silent:
+        raise silent[0]
+    told = options.lock.registries.get(locked.registry) if options.lock else None
+    root = f" --root-digest {told.root}" if told and told.root else ""
+    where = quoted(f"plugreg registry add {told.url if told and told.url else 'URL'}{root}")
+    raise NotAvailable(
+        "registry_unknown",
+        f"{quoted(wish.name)} is locked from the registry `{locked.registry}`, "
+        "which is not among the known ones",
+        hint=f"the lock file makes no registry known; if you trust this one: {where}",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is said against a plugin that is about to be planned or started: the newest that can be had quickly.
+"""What is said against a plugin that is about to be started or rolled back to: the newest to be had quickly.
 
     registry of the plugin > its revocations now, for at most 3 seconds > else what this machine has seen
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from plugreg.config import Config
     from plugreg.plugins_root import Facts
     from plugreg_schemas.errors import NotAllowed
+    from plugreg_schemas.index import Revocation
 
 BUDGET_S: Final = 3.0
 """Seconds that a start waits for a registry. What comes later is of use to the next one."""
@@ -40,15 +41,20 @@ class Standing:
     notes: tuple[str, ...] = ()
 
 
-def standing(settings: Config, facts: Facts) -> Standing:
-    """Return what its registry says against an installed plugin, as far as it can be told."""
+def said_against(settings: Config, facts: Facts) -> tuple[Revocation | None, tuple[str, ...]]:
+    """Return the strongest revocation of an installed release, and what a person is told of the list."""
     asked = _asked(settings, facts)
     listed = asked.listed
     notes = asked.notes
     if listed is None:
         kept = _kept(settings, facts)
         listed, notes = kept.listed or RevocationList(), (*notes, *kept.notes)
-    entry = revocations.of_installed(listed, facts)
+    return revocations.of_installed(listed, facts), notes
+
+
+def standing(settings: Config, facts: Facts) -> Standing:
+    """Return what its registry says against an installed plugin, as far as it can be told."""
+    entry, notes = said_against(settings, facts)
     if entry is None:
         return Standing(notes=notes)
     if not revocations.may_start(entry):
@@ -91,13 +97,15 @@ def _ask(settings: Config, facts: Facts) -> _Answer:
 
     registries = Registries(settings)
     entry = next((known for known in registries.known() if known.id == facts.registry.id), None)
+    url = entry.url if entry else facts.registry.url
     reader = Reader(
-        entry.url if entry else facts.registry.url,
+        url,
         Terms(settings.home, first_use="refuse", patience_s=LOCK_S),
         expected_id=facts.registry.id,
         insecure_http=entry.insecure_http if entry else False,
         patience=Patience(tries=1),
         network=registries.network(),
+        token=registries.token(url),
     )
     listed = reader.revocations
     return _Answer(listed, tuple(note for note in reader.notes if note.startswith("warning")))

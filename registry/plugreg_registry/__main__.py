@@ -5,6 +5,9 @@
     migrate   bring its tables to this version
     rotate    new keys for its signed index; admins and trust configuration anew
     revoke    say that a bundle, a signer or a plugin is not to be used any more
+    token     give out and take back what lets people and machines read
+    gc        remove what nothing names any more
+    backup    copy a registry that serves; restore brings it back, here or anywhere
 
 Errors go to standard error as `error:` and `hint:`; the exit code says what to do next.
 """
@@ -15,11 +18,14 @@ import os
 import shlex
 import socket
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plugreg_registry import tracing
 from plugreg_registry.command_line import parse
 from plugreg_registry.settings import PREFIX, check_exposure, read_settings, unknown_settings
+from plugreg_registry.version import installed_version
 from plugreg_schemas.errors import (
     IntegrityError,
     InvalidInput,
@@ -48,8 +54,6 @@ EXIT: Final[Mapping[type[PlugregError], int]] = {
 }
 BACKLOG: Final = 2048
 KEEP_ALIVE_SECONDS: Final = 20
-SHUTDOWN_SECONDS: Final = 10
-"""How long requests may go on after a SIGTERM."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _extras(module: str | None) -> str:
-    extra = {"psycopg": "postgres", "boto3": "s3"}.get(module or "")
+    package = (module or "").partition(".")[0]
+    extra = {"psycopg": "postgres", "boto3": "s3", "opentelemetry": "otel"}.get(package)
     return f"registry,{extra}" if extra else "registry"
 
 
@@ -126,9 +131,53 @@ def _revoke(arguments: argparse.Namespace) -> None:
         _say(operating.revoke(settings, kind, value, level=arguments.level, reason=reason, **times))
 
 
+def _token(arguments: argparse.Namespace) -> None:
+    from plugreg_registry import token_desk  # noqa: PLC0415 - as above
+
+    settings = _settings(arguments)
+    if arguments.action == "add":
+        secret, said = token_desk.add(settings, arguments.name, arguments.scope, arguments.expires)
+        sys.stderr.write(f"{said}\n")
+        _say(secret)
+    elif arguments.action == "list":
+        _say(*token_desk.listed(settings, as_json=arguments.json))
+    else:
+        _say(token_desk.remove(settings, arguments.id))
+
+
+def _gc(arguments: argparse.Namespace) -> None:
+    from plugreg_registry import keeping  # noqa: PLC0415 - as above
+
+    grace = timedelta(hours=arguments.grace)
+    lines, said = keeping.collect(_settings(arguments), grace, dry_run=arguments.dry_run)
+    _say(*([keeping.as_json(said)] if arguments.json else lines))
+
+
+def _backup(arguments: argparse.Namespace) -> None:
+    from plugreg_registry import keeping  # noqa: PLC0415 - as above
+
+    lines, said = keeping.back_up_said(_settings(arguments), arguments.folder, keys=arguments.keys)
+    _say(*([keeping.as_json(said)] if arguments.json else lines))
+    keeping.check_complete(said)
+
+
+def _restore(arguments: argparse.Namespace) -> None:
+    from plugreg_registry import keeping  # noqa: PLC0415 - as above
+
+    lines, said = keeping.restore_said(
+        _settings(arguments),
+        arguments.folder,
+        keys=arguments.keys,
+        compare=arguments.compare,
+        unchanged=arguments.unchanged,
+    )
+    _say(*([keeping.as_json(said)] if arguments.json else lines))
+
+
 def _serve(arguments: argparse.Namespace) -> None:
     settings = _settings(arguments)
     check_exposure(settings, arguments.host)
+    tracing.check(os.environ)
     listening = _listen(arguments.host, arguments.port)
     from plugreg_registry.app import prepare  # noqa: PLC0415 - as above
     from plugreg_registry.front import log_to_stderr  # noqa: PLC0415
@@ -143,14 +192,37 @@ def _serve(arguments: argparse.Namespace) -> None:
         f"data      {settings.data}",
         f"root      {made.root}",
     )
+    _log_start(settings, f"{shown}:{port}", arguments.workers)
     _run(settings, listening, arguments.workers)
+
+
+def _log_start(settings: Settings, address: str, workers: int) -> None:
+    """Say in the log what begins to serve. No secret is in it."""
+    from plugreg_registry.front import LOG  # noqa: PLC0415 - as above
+
+    operation = settings.operation
+    facts = {
+        "version": installed_version(),
+        "address": address,
+        "workers": workers,
+        "data": str(settings.data),
+        "objects": settings.bucket.url if settings.bucket else str(settings.objects),
+        "database": str(settings.database),
+        "readers": settings.readers,
+        "metrics": operation.metrics,
+        "drain_seconds": operation.drain_seconds,
+        "purge_hook": operation.purge.host if operation.purge else "",
+        "tracing": tracing.is_wanted(os.environ),
+    }
+    LOG.info("serving", extra={"fields": facts})
 
 
 def _run(settings: Settings, listening: socket.socket, workers: int) -> None:
     import uvicorn  # noqa: PLC0415 - as above
-    from uvicorn.supervisors import Multiprocess  # noqa: PLC0415
 
     from plugreg_registry.connections import affordable, protocol  # noqa: PLC0415
+    from plugreg_registry.draining import FINISH_SECONDS, end_quietly  # noqa: PLC0415
+    from plugreg_registry.workers import serve_together  # noqa: PLC0415
 
     os.environ[f"{PREFIX}DATA"] = str(settings.data)  # what worker processes read
     config = uvicorn.Config(
@@ -160,17 +232,18 @@ def _run(settings: Settings, listening: socket.socket, workers: int) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # no client address is looked at
+        proxy_headers=False,  # whom a proxy names is looked at by `throttle`
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_graceful_shutdown=FINISH_SECONDS,
         loop="uvloop" if _has("uvloop") else "asyncio",
         http=protocol(affordable(settings.connections), settings.idle_seconds),
         ws="none",
     )
     if workers == 1:
+        end_quietly()
         uvicorn.Server(config).run(sockets=[listening])
     else:
-        Multiprocess(config, sockets=[listening]).run()
+        serve_together(config, listening)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -231,6 +304,10 @@ _COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], None]]] = {
     "migrate": _migrate,
     "rotate": _rotate,
     "revoke": _revoke,
+    "token": _token,
+    "gc": _gc,
+    "backup": _backup,
+    "restore": _restore,
 }
 
 

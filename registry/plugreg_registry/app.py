@@ -12,20 +12,26 @@ import gc
 import io
 import os
 import secrets
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from sqlalchemy import text
 
+from plugreg_registry import tracing
 from plugreg_registry.blobs.folders import PRIVATE, PUBLIC, make_public, set_mode, store_faults
 from plugreg_registry.blobs.locks import FileLocks, Presence
 from plugreg_registry.catalog import Catalog
 from plugreg_registry.ceremony import Trusted, root_ref
+from plugreg_registry.chores import doing
 from plugreg_registry.connections import affordable
+from plugreg_registry.draining import Draining
+from plugreg_registry.feeds import Feeds
 from plugreg_registry.front import LOG, Front, log_to_stderr
+from plugreg_registry.gate import KEPT_SECONDS, Doorkeeper, Gate
 from plugreg_registry.index import Index
 from plugreg_registry.leftovers import Clearing
 from plugreg_registry.lifecycle import (
@@ -36,6 +42,7 @@ from plugreg_registry.lifecycle import (
     WarningLog,
 )
 from plugreg_registry.listing import LOOK_SECONDS, Lister
+from plugreg_registry.metadata.advisory import ServerLocks
 from plugreg_registry.metadata.backlog import DatabaseBacklog
 from plugreg_registry.metadata.database import open_database, reading
 from plugreg_registry.metadata.identity import registry_id
@@ -44,30 +51,39 @@ from plugreg_registry.metadata.lease import DatabaseLease
 from plugreg_registry.metadata.leftovers import DatabaseLeftovers
 from plugreg_registry.metadata.migrate import migrate
 from plugreg_registry.metadata.releases import DatabaseReleases
+from plugreg_registry.metadata.search import DatabaseSearch
 from plugreg_registry.metadata.sessions import DatabaseSessions
+from plugreg_registry.metadata.tokens import DatabaseTokens
+from plugreg_registry.metrics import Metrics, count_connections, count_steps, settle_reads
 from plugreg_registry.publishing import Publishing
+from plugreg_registry.purging import Purged, Purger
 from plugreg_registry.renewal import Renewal, Warnings
-from plugreg_registry.routes import Services, answer_problems, publish_routes, query_routes
+from plugreg_registry.routes import Services, answer_problems, operation_routes, publish_routes, query_routes
+from plugreg_registry.searching import Finder
 from plugreg_registry.settings import read_settings
 from plugreg_registry.signed_files import SignedFiles
 from plugreg_registry.signers import Keys
 from plugreg_registry.stores import open_store, read_plane
+from plugreg_registry.throttle import Rate, Throttle
 from plugreg_registry.tiers import changed_tiers, remember_tiers
+from plugreg_registry.tokens import FRESH_SECONDS
 from plugreg_registry.trusted import TrustTarget
 from plugreg_registry.uploads import Uploads
 from plugreg_registry.version import installed_version
+from plugreg_registry.waiting import SHARE, Watch
 from plugreg_registry.withdrawal import Withdrawal
 from plugreg_schemas.api import DISCOVERY_PATH, Discovery, LimitsDocument, RegistryRef, Trust
 from plugreg_schemas.documents import canonical_json
-from plugreg_schemas.errors import PlugregError, Temporary, UsageError
+from plugreg_schemas.errors import Temporary, UsageError
 from plugreg_schemas.trust.sigstore import SigstoreVerifier
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from sqlalchemy import Engine
     from starlette.types import ASGIApp
 
-    from plugreg_registry.ports import BlobStore
+    from plugreg_registry.ports import BlobStore, Lock
     from plugreg_registry.settings import Settings
     from plugreg_registry.signed_files import RootFile
     from plugreg_registry.stores import Store
@@ -88,6 +104,8 @@ class Registry:
     trusted: Trusted
     """What the settings say about trust."""
     store: Store
+    doorkeeper: Doorkeeper
+    draining: Draining
     close: Callable[[], None]
 
 
@@ -106,8 +124,8 @@ def prepare(settings: Settings, wanted_id: str | None = None) -> Prepared:
         UsageError: `registry_id_fixed`, `database_newer`, `data_unusable`; `s3_unusable`, `s3_refused`,
         `s3_bucket_missing`, `s3_unsuited`. Temporary, NoSpace: the store or the database cannot be used.
     """
-    _make_folders(settings)
-    with FileLocks(settings.locks)("index", "prepare"):
+    make_folders(settings)
+    with _alone(settings):
         migrate(settings.database)
         registry = compose(settings, wanted_id)
         try:
@@ -121,7 +139,28 @@ def prepare(settings: Settings, wanted_id: str | None = None) -> Prepared:
     return Prepared(registry.ref, root.digest)
 
 
-def _make_folders(settings: Settings) -> None:
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Be the only one, of all processes and machines, who makes what is absent."""
+    engine = open_database(settings.database)
+    try:
+        with _locks(settings, engine)("index", "prepare"):
+            yield
+    finally:
+        engine.dispose()
+
+
+def _locks(settings: Settings, engine: Engine) -> Lock:
+    local = FileLocks(settings.locks)
+    return local if isinstance(settings.database, Path) else ServerLocks(engine, local)
+
+
+def make_folders(settings: Settings) -> None:
+    """Make the folders of a data folder, as far as they are missing.
+
+    Raises:
+        UsageError: `data_unusable`.
+    """
     try:
         with store_faults(settings.data):
             for folder in (settings.data, settings.uploads, settings.locks):
@@ -162,11 +201,15 @@ def discovery(settings: Settings, ref: RegistryRef, root: RootFile) -> Discovery
 def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
     """Put the services over their adapters."""
     engine = open_database(settings.database, settings.database_connections)
+    count_connections(engine)
     ref = RegistryRef(id=registry_id(engine, wanted_id), url=settings.public_url, name=settings.name)
-    lock = FileLocks(settings.locks)
+    lock = _locks(settings, engine)
     store = open_store(settings)
-    blobs = store.blobs
+    hook = settings.operation.purge
+    purger = Purger(hook) if hook else None
+    blobs = Purged(store.blobs, purger) if purger else store.blobs
     releases = DatabaseReleases(engine)
+    finder = Finder(DatabaseSearch(engine), releases, settings.tiers)
     journal = DatabaseJournal(engine)
     uploads = Uploads(DatabaseSessions(engine), store.spool, _now, settings.sessions)
     presence = Presence(settings.locks)
@@ -181,6 +224,7 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         files=files,
         renewal=Renewal(files),
         withdrawal=Withdrawal(releases, blobs, lock),
+        finder=finder,
         tiers=settings.tiers,
         now=_now,
     )
@@ -189,6 +233,7 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         admission=settings.admission,
         trusted=TrustTarget(files),
         limits=settings.limits,
+        quotas=settings.quotas,
         tiers=settings.tiers,
         releases=releases,
         journal=journal,
@@ -202,17 +247,27 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         direct=store.direct if settings.transfers.direct_uploads else None,
     )
 
+    draining = Draining(settings.operation.drain_seconds)
+
     def check() -> None:
+        draining.check()
         with reading(engine) as connection:
             connection.execute(text("SELECT 1"))
         if not blobs.has(DISCOVERY_PATH):
             raise Temporary("store_unavailable", "the store of objects does not have the discovery document")
 
+    def look_for_warnings() -> tuple[str, ...]:
+        return (*_warnings(settings), *warnings.now(_now()))
+
     def close() -> None:
         presence.leave()
+        if purger is not None:
+            purger.close()
         engine.dispose()
         store.close()
 
+    private = settings.readers == "tokens"
+    doorkeeper = Doorkeeper(DatabaseTokens(engine), _now, KEPT_SECONDS if private else 0)
     trusted = Trusted(ref.id, settings.admins, settings.trust_config)
     warnings = Warnings(files, trusted)
     services = Services(
@@ -220,18 +275,27 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
         uploads,
         Catalog(releases, settings.tiers, index),
         check,
-        lambda: (*_warnings(settings), *warnings.now(_now())),
+        look_for_warnings,
         store.abilities,
+        Feeds(journal),
+        Watch(journal.newest, max(1, affordable(settings.connections) // SHARE)),
+        lambda request: doorkeeper.admit(request.scope["headers"], "audit"),
+        finder,
+        Metrics(settings.operation.metrics, index, uploads.sessions, check, look_for_warnings, _now),
     )
     janitor = Janitor(uploads.sessions, uploads.spool, index, store.sweep, _now)
     chores: tuple[tuple[float, Callable[[], object]], ...] = (
         (JANITOR_SECONDS, janitor.round),
         (CATCH_UP_SECONDS, index.drain),
+        (CATCH_UP_SECONDS, finder.round),
         (LOOK_SECONDS, Lister(index).round),
         (JANITOR_SECONDS, Clearing(index).round),
         (WARNING_SECONDS, WarningLog(services.warnings, LOG).say),
+        (JANITOR_SECONDS, doorkeeper.note_uses),
+        (CATCH_UP_SECONDS, settle_reads),
+        *(((FRESH_SECONDS, doorkeeper.refresh),) if private else ()),
     )
-    return Registry(ref, blobs, index, services, janitor, chores, trusted, store, close)
+    return Registry(ref, blobs, index, services, janitor, chores, trusted, store, doorkeeper, draining, close)
 
 
 def _sigstore(settings: Settings) -> SigstoreVerifier:
@@ -242,19 +306,19 @@ def _sigstore(settings: Settings) -> SigstoreVerifier:
 
 def application(settings: Settings) -> ASGIApp:
     """Return the ASGI application over a prepared data folder."""
+    count_steps()
     registry = compose(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        for _, chore in registry.chores:
-            await _try(chore)
-        running = [asyncio.create_task(_repeat(seconds, chore)) for seconds, chore in registry.chores]
-        gc.collect()
-        gc.freeze()  # what is here by now stays; collecting it again and again would slow every request
-        yield
-        for task in running:
-            task.cancel()
-        registry.close()
+        registry.draining.listen()
+        end_tracing = tracing.start(os.environ)
+        async with doing(registry.chores):
+            gc.collect()
+            gc.freeze()  # what is here by now stays; collecting it again and again would slow every request
+            yield
+        await asyncio.to_thread(registry.close)
+        await asyncio.to_thread(end_tracing)
 
     api = FastAPI(
         title="plugreg registry",
@@ -263,11 +327,19 @@ def application(settings: Settings) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # it would show secret paths
     )
     api.include_router(publish_routes(registry.services))
     api.include_router(query_routes(registry.services))
+    api.include_router(operation_routes(registry.services))
     answer_problems(api)
-    return Front(read_plane(settings, registry.store), api, affordable(settings.connections))
+    plane: ASGIApp = read_plane(settings, registry.store)
+    asked: ASGIApp = api
+    if settings.readers == "tokens":
+        plane, asked = Gate(plane, registry.doorkeeper), Gate(asked, registry.doorkeeper)
+    if settings.requests_per_minute:
+        asked = Throttle(asked, Rate(settings.requests_per_minute), settings.trusted_proxies)
+    return Front(plane, asked, affordable(settings.connections))
 
 
 def create() -> ASGIApp:
@@ -276,26 +348,13 @@ def create() -> ASGIApp:
     return application(read_settings(os.environ))
 
 
-async def _repeat(seconds: float, chore: Callable[[], object]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        await _try(chore)
-
-
-async def _try(chore: Callable[[], object]) -> None:
-    """Do a chore. What cannot be done now is said, and readers are served all the same."""
-    try:
-        await asyncio.to_thread(chore)
-    except PlugregError as error:
-        LOG.warning("this will be tried again: %s", error)
-
-
 def _now() -> datetime:
     """Return the time to the second: it is repeated in every version of every document."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def _warnings(settings: Settings) -> tuple[str, ...]:
-    if settings.admission.rule == "anyone" and settings.public_url:
-        return ("admission_anyone",)
-    return ()
+    open_to_all = settings.admission.rule == "anyone" and bool(settings.public_url)
+    around_the_gate = settings.readers == "tokens" and settings.transfers.downloads == "cdn"
+    shown = {"admission_anyone": open_to_all, "downloads_without_token": around_the_gate}
+    return tuple(word for word, holds in shown.items() if holds)

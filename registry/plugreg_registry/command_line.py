@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from plugreg_registry.records import Scope
 from plugreg_registry.settings import DEFAULT_DATA, DEFAULT_HOST, DEFAULT_PORT, PREFIX
 from plugreg_registry.version import installed_version
 from plugreg_schemas.errors import UsageError
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_WORKERS: Final = 64
+DEFAULT_GRACE: Final = 24
+LEAST_GRACE: Final = 2
+"""Hours: longer than a publish may take, and than clocks may differ."""
+MOST_GRACE: Final = 87_600
 KINDS: Final = get_args(Revocation.model_fields["kind"].annotation)
 """What can be revoked."""
 
@@ -64,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "migrate", "bring the tables to this version", "plugreg-registry migrate")
     _add_rotate(commands)
     _add_revoke(commands)
+    _add_token(commands)
+    _add_keeping(commands)
     return parser
 
 
@@ -111,6 +118,32 @@ def _add_revoke(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     revoke.add_argument("--json", action="store_true", help="with `--list`: the list as it is signed")
 
 
+def _add_token(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "give out what lets people and machines read here"
+    token = commands.add_parser("token", help=summary, description=summary)
+    actions = token.add_subparsers(required=True, metavar="ACTION", dest="action")
+    add = _command(
+        actions,
+        "add",
+        "make a token; its secret is printed once, and only its hash is kept",
+        "plugreg-registry token add ci > token && chmod 600 token",
+    )
+    add.add_argument("name", metavar="NAME", help="whose it is, for the list")
+    add.add_argument(
+        "--scope",
+        choices=get_args(Scope),
+        default="read",
+        help="read whatever is offered (default), or see in addition who has done what",
+    )
+    add.add_argument("--expires", type=_time, metavar="TIME", help="from then on it opens nothing")
+    shown = _command(actions, "list", "show the tokens, not their secrets", "plugreg-registry token list")
+    shown.add_argument("--json", action="store_true", help="as one JSON object")
+    remove = _command(actions, "remove", "take a token back", "plugreg-registry token remove 1f9ab2c4")
+    remove.add_argument("id", metavar="ID", help="the id that `token list` shows")
+    for parser in (add, shown, remove):
+        parser.set_defaults(command="token")
+
+
 def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
@@ -123,6 +156,64 @@ def _command(
     )
     parser.set_defaults(command=name)
     return parser
+
+
+def _add_keeping(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    gc = _command(
+        commands,
+        "gc",
+        "remove bundles, statements and uploads that nothing names any more; publishes go on meanwhile",
+        "plugreg-registry gc --dry-run",
+    )
+    gc.add_argument(
+        "--grace",
+        type=_hours,
+        default=DEFAULT_GRACE,
+        metavar="HOURS",
+        help=f"spare what is newer (default {DEFAULT_GRACE}, at least {LEAST_GRACE})",
+    )
+    gc.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+
+    backup = _command(
+        commands,
+        "backup",
+        "copy the registry into a folder while it serves, and check the copy; "
+        "what is there from the last time is not copied again",
+        "plugreg-registry backup /backup/plugreg",
+    )
+    backup.add_argument("folder", type=Path, metavar="DIR", help="an empty folder, or the last backup's")
+    backup.add_argument(
+        "--keys", action="store_true", help="copy the online keys of the index too: then keep the copy secret"
+    )
+
+    restore = _command(
+        commands,
+        "restore",
+        "bring a registry back from a backup, into places that hold none",
+        "plugreg-registry restore /backup/plugreg --data /srv/plugreg",
+    )
+    restore.add_argument("folder", type=Path, metavar="DIR", help="the folder of the backup")
+    restore.add_argument(
+        "--keys", type=Path, metavar="KEYS", help="folder of the online keys (default: those in the backup)"
+    )
+    age = restore.add_mutually_exclusive_group()
+    age.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OBJECTS",
+        help="folder with what is left of the objects, or a mirror: says what is lost",
+    )
+    age.add_argument(
+        "--unchanged",
+        action="store_true",
+        help="nothing was accepted after the backup: sign nothing again, every byte is as it was",
+    )
+    for parser in (gc, backup, restore):
+        parser.add_argument("--json", action="store_true", help="say it as one JSON object")
+
+
+def _hours(text: str) -> int:
+    return _number(text, LEAST_GRACE, MOST_GRACE)
 
 
 def _number(text: str, least: int, most: int) -> int:

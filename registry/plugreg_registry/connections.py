@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from plugreg_registry.waiting import ON_SHUTDOWN
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -113,6 +115,13 @@ class Connection(HttpToolsProtocol):
         """A request is answered: the time for the next head begins."""
         self._moved = self.loop.time()
         super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """Let a request that only waits be answered at once: the process is to end."""
+        super().shutdown()
+        if self._asked:
+            scope: dict[str, Any] = {**self.cycle.scope}
+            scope.get(ON_SHUTDOWN, lambda: None)()
 
     @property
     def _asked(self) -> bool:

@@ -13,7 +13,7 @@ from plugreg_schemas.statement import Yank
 from plugreg_schemas.trust.envelope import encode_base64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from plugreg_registry.records import PluginRecord, StoredRelease
     from plugreg_schemas.manifest import Tier
@@ -43,7 +43,7 @@ def plain_document(record: PluginRecord, tiers: TierPolicy) -> dict[str, Any]:
         }
         for release in releases
     ]
-    newest = _newest(releases, history.yanked)
+    newest = newest_release(record)
     document = PluginDocument(
         name=record.name,
         description=newest.facts.description,
@@ -129,11 +129,10 @@ def audit_entries(record: PluginRecord, only: str | None = None) -> Iterator[Aud
         )
 
 
-def _newest(ordered: Sequence[StoredRelease], yanked: Mapping[str, str]) -> StoredRelease:
+def newest_release(record: PluginRecord) -> StoredRelease:
     """Return the release that speaks for the plugin: the newest that is no prerelease nor yanked, if any."""
-    return max(
-        reversed(ordered), key=lambda r: (r.version not in yanked, not Version(r.version).is_prerelease)
-    )
+    known, yanked = {Version(release.version): release for release in record.releases}, record.history.yanked
+    return known[max(known, key=lambda v: (known[v].version not in yanked, not v.is_prerelease, v))]
 
 
 class _Offers:

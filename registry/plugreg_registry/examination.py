@@ -103,6 +103,7 @@ def _facts(manifest: Manifest) -> Facts:
         launchers=manifest.launchers,
         counts=Counts(skills=len(manifest.skills), servers=len(manifest.components)),
         skills=tuple(skill.name for skill in manifest.skills),
+        tools=manifest.tools,
         tier=manifest.tier,
         core_version=manifest.core_version,
         capability_kind=manifest.capability_kind,

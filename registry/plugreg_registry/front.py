@@ -3,8 +3,8 @@
 It answers so many requests at once and no more, so that what a process may hold is bounded; whether it lives
 is answered always. For the API it gives the request an id, writes one line to the log when it is answered,
 and is the last net: what nobody caught becomes a problem document that tells nothing, and a log entry that
-tells all. Secrets of uploads stand in paths, so paths are logged without them. The read plane is not logged:
-that is for whatever stands in front of it.
+tells all. Secrets of uploads stand in paths, so paths are logged without them. The read plane is counted and
+not logged: that is for whatever stands in front of it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from plugreg_registry.metrics import REQUESTS
+from plugreg_registry.observing import CURRENT_REQUEST, OTHER, REQUEST, step
 from plugreg_registry.problems import internal_problem, problem_bytes, problem_headers, problem_of
 from plugreg_registry.routes import REQUEST_ID
-from plugreg_schemas.errors import Temporary
+from plugreg_registry.static import counted
+from plugreg_schemas.errors import PlugregError, Temporary
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("plugreg.registry")
 LIVE: Final = "/livez"
 STATIC: Final = ("/index/", "/blobs/", "/attestations/", "/.well-known/")
+MAX_HEADER: Final = 128
+"""Characters of an id that a peer gave its request."""
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9._:/=+-]")
 _SECRET: Final = re.compile(r"(/uploads/)[^/]*")
 
 
@@ -65,19 +71,28 @@ class Front:
         try:
             await self._read_plane(scope, receive, send)
         except Exception:
-            answer = _Answer(send, scope)
+            answer = _Answer(counted(scope, send), scope)
             LOG.exception("internal error", extra={"fields": answer.fields()})
             with suppress(RuntimeError):  # the answer had begun, and the server cuts it off
                 await answer.fail(internal_problem(answer.id))
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer(send, scope)
-        try:
-            await self._api(scope, receive, answer.send)
-        except Exception:
-            LOG.exception("internal error", extra={"fields": answer.fields()})
-            await answer.fail(internal_problem(answer.id))
-        LOG.info("request", extra={"fields": answer.fields()})
+        CURRENT_REQUEST.set(answer.id)  # the server runs every request in a context of its own
+        with step(REQUEST, _header(scope, b"traceparent"), method=scope["method"], id=answer.id) as request:
+            try:
+                await self._api(scope, receive, answer.send)
+            except PlugregError as error:  # its body is not read, so the connection ends with it
+                await answer.fail(problem_of(error, answer.id), (b"connection", b"close"))
+            except Exception:
+                LOG.exception("internal error", extra={"fields": answer.fields()})
+                await answer.fail(internal_problem(answer.id))
+            finally:
+                request.facts |= {
+                    "route": getattr(scope.get("route"), "path", OTHER),
+                    "status": answer.status,
+                }
+            LOG.info("request", extra={"fields": answer.fields()})
 
 
 async def _refuse(scope: Scope, send: Send) -> None:
@@ -87,30 +102,31 @@ async def _refuse(scope: Scope, send: Send) -> None:
         "registry_busy", "the registry answers as many requests as it can", hint="try again in a moment"
     )
     await answer.fail(problem_of(busy, answer.id), (b"connection", b"close"))
+    REQUESTS.labels(OTHER, OTHER, answer.status).inc()
     LOG.warning("refused", extra={"fields": answer.fields()})
 
 
 class _Answer:
     """Watches an answer being sent."""
 
-    __slots__ = ("_scope", "_send", "_started", "_status", "id")
+    __slots__ = ("_scope", "_send", "_started", "id", "status")
 
     def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
         self._scope = scope
-        self._status = 0
+        self.status = 0
         self._started = time.monotonic()
         self.id = scope[REQUEST_ID] = secrets.token_hex(8)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
             message["headers"] = [*message["headers"], (b"x-request-id", self.id.encode())]
         await self._send(message)
 
     async def fail(self, problem: Problem, *more: tuple[bytes, bytes]) -> None:
         """Answer with a problem, if nothing was answered yet."""
-        if self._status:
+        if self.status:
             return
         headers = [(name.encode(), value.encode()) for name, value in problem_headers(problem).items()]
         await self.send(
@@ -119,13 +135,21 @@ class _Answer:
         await self.send({"type": "http.response.body", "body": problem_bytes(problem)})
 
     def fields(self) -> dict[str, Any]:
+        theirs = {"peer_request_id": given} if (given := _header(self._scope, b"x-request-id")) else {}
         return {
             "request_id": self.id,
+            **theirs,
             "method": self._scope["method"],
             "path": _SECRET.sub(r"\1...", self._scope["path"])[:300],
-            "status": self._status,
+            "status": self.status,
             "ms": round((time.monotonic() - self._started) * 1000, 1),
         }
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    """Return a header that a peer sends along for its own log, without what could be anything else."""
+    value = next((value for key, value in scope["headers"] if key == name), b"")
+    return _UNUSUAL.sub("", value[:MAX_HEADER].decode("latin-1"))
 
 
 class _Lines(logging.Formatter):
@@ -136,6 +160,7 @@ class _Lines(logging.Formatter):
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "message": _SECRET.sub(r"\1...", record.getMessage()),
+            **({"request_id": id_now} if (id_now := CURRENT_REQUEST.get()) else {}),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:

@@ -1,7 +1,7 @@
 """The publisher of the index: from records to documents that a reader can verify, many at a time.
 
     record waits > lease > documents under their hashes > changed bins > snapshot > timestamp: VISIBLE
-                 > documents by name > the record is marked as shown > lease given back
+                 > documents by name > journal, search > the record is marked as shown > lease given back
 
 A publish waits until the index shows it. Whoever gets the lease takes the work of all along, up to 500
 plugins at a time; one thread of a process tries, the others wait for it. Nothing is kept in memory but what
@@ -22,6 +22,7 @@ from tuf.api.metadata import Delegations, SuccinctRoles, Targets
 
 from plugreg_registry import ceremony
 from plugreg_registry.documents import audit_entries, plain_document
+from plugreg_registry.observing import step
 from plugreg_registry.signed_files import at_once
 from plugreg_schemas.api import PluginDocument
 from plugreg_schemas.documents import canonical_json
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from plugreg_registry.ports import Backlog, BlobStore, Journal, Lease, Leftovers, Releases
     from plugreg_registry.records import PluginRecord
     from plugreg_registry.renewal import Renewal
+    from plugreg_registry.searching import Finder
     from plugreg_registry.signed_files import Draft, RootFile, SignedFiles
     from plugreg_registry.withdrawal import Withdrawal
     from plugreg_schemas.tiers import TierPolicy
@@ -50,6 +52,10 @@ WAIT_SECONDS: Final = 10.0
 """How long an answer waits for the index."""
 POLL_SECONDS: Final = 0.015
 """Between two looks whether another process is done."""
+LOOK_SECONDS: Final = 0.25
+"""How long a thread queues for its turn before it looks whether another has done its work."""
+REMEMBERED: Final = 10_000
+"""Plugins of which a process remembers what it has shown itself."""
 PATIENCE_SECONDS: Final = 60.0
 """How long an operator's command waits for the lease: longer than a lease lasts."""
 
@@ -67,10 +73,13 @@ class Index:
     files: SignedFiles
     renewal: Renewal
     withdrawal: Withdrawal
+    finder: Finder
     tiers: TierPolicy
     now: Callable[[], datetime]
     wait: float = WAIT_SECONDS
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    _shown: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Revisions that this process has shown: its threads need not ask the database for them."""
 
     def show(self, name: str, revision: int) -> bool:
         """Wait until every reader sees this revision of a plugin, or a newer one; return whether they do.
@@ -78,18 +87,11 @@ class Index:
         Raises:
             Temporary: `index_key_missing`, `index_unusable`, ... NoSpace: `disk_full`.
         """
-        end = time.monotonic() + self.wait
-        while not self.backlog.shows(name, revision):
-            left = end - time.monotonic()
-            if left <= 0:
-                return False
-            if self._turn.acquire(timeout=left):
-                try:
-                    if not self.backlog.shows(name, revision) and not self._try_group():
-                        time.sleep(POLL_SECONDS)
-                finally:
-                    self._turn.release()
-        return True
+        with step("index.show") as shown:
+            visible = self._wait_for(name, revision)
+            if not visible:
+                shown.outcome = "pending"
+        return visible
 
     def lists(self, record: PluginRecord, version: str) -> bool:
         """Whether readers see a version of a plugin."""
@@ -174,6 +176,20 @@ class Index:
         self.leftovers.add(draft.leaving, draft.now)
         draft.publish(snapshot_signers, timestamp_signers)
 
+    def _wait_for(self, name: str, revision: int) -> bool:
+        end = time.monotonic() + self.wait
+        while not self._shows(name, revision):
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            if self._turn.acquire(timeout=min(left, LOOK_SECONDS)):
+                try:
+                    if not self._shows(name, revision) and not self._try_group():
+                        time.sleep(POLL_SECONDS)
+                finally:
+                    self._turn.release()
+        return True
+
     def _try_group(self) -> bool:
         """Show one group if the lease is free; return whether something was done."""
         token = self.lease.take()
@@ -189,11 +205,11 @@ class Index:
 
     def _show_group(self, names: Sequence[str]) -> None:
         records = [record for name in names if (record := self.releases.find(name)) is not None]
-        if not records:
-            return
-        self.journal.record(
-            sorted((e for record in records for e in audit_entries(record)), key=lambda entry: entry.at)
-        )
+        if records:
+            with step("index.group", plugins=len(records)):
+                self._show_records(records)
+
+    def _show_records(self, records: Sequence[PluginRecord]) -> None:
         documents = {plugin_target(r.name): canonical_json(plain_document(r, self.tiers)) for r in records}
         seen = {path: self._read(target_key(path)) for path in documents}
         draft = self.files.next(self.files.state(), self.now())
@@ -203,7 +219,17 @@ class Index:
         for record in records:
             self.withdrawal.enforce(record)
         self._copy({path: content for path, content in documents.items() if content != seen[path]}, seen)
-        self.backlog.mark({record.name: record.revision for record in records})
+        entries = (entry for record in records for entry in audit_entries(record))
+        self.journal.record(sorted(entries, key=lambda entry: entry.at))  # what it names can be seen
+        self.finder.show(records)
+        shown = {record.name: record.revision for record in records}
+        self.backlog.mark(shown)
+        if len(self._shown) > REMEMBERED:
+            self._shown.clear()
+        self._shown.update(shown)
+
+    def _shows(self, name: str, revision: int) -> bool:
+        return self._shown.get(name, 0) >= revision or self.backlog.shows(name, revision)
 
     def _list(self, draft: Draft, changed: Mapping[str, TargetFile]) -> None:
         """Write the bins that list these targets; all bins anew if the plugins are too many for them."""

@@ -35,6 +35,10 @@ class Janitor:
         """Do one round, and return how many uploads and half-written objects were cleared."""
         self.index.drain()
         self.index.renew()
+        return self.clear()
+
+    def clear(self) -> int:
+        """Only clear, and return how many uploads and half-written objects that were."""
         for session in self.sessions.expired(self.now()):
             self.sessions.remove(session)
         return self.sweep() + self._clear_uploads()

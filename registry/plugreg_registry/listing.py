@@ -153,13 +153,18 @@ def row_of(content: bytes) -> Listed | None:
     if state not in {"active", "deprecated"} or not document.versions:
         return None
     newest = _newest(document.versions)
+    return listed(document.name, document.description, newest, deprecated=state == "deprecated")
+
+
+def listed(name: str, description: str, newest: DocumentVersion, *, deprecated: bool) -> Listed:
+    """Return the row of a plugin by its newest version."""
     kinds = {runtime for component in newest.components for runtime in component.runtimes}
     return Listed(
-        name=document.name,
+        name=name,
         latest=newest.version,
-        description=one_line(document.description),
+        description=one_line(description),
         runtimes=tuple(sorted(kinds)),
-        status="deprecated" if state == "deprecated" else "active",
+        status="deprecated" if deprecated else "active",
     )
 
 

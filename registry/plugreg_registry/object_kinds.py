@@ -17,6 +17,8 @@ from typing import Final
 from plugreg_schemas.bundle import MEDIA_TYPE
 
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
+PRIVATE: Final = "private, max-age=31536000, immutable, no-transform"
+"""Of a bundle that only those may have who have a token."""
 
 _SHAPES: Final = re.compile(
     r"(?P<bundle>blobs/sha256/(?P<bundle_hex>[0-9a-f]{64}))"

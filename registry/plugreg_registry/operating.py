@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from plugreg_registry.app import compose
 from plugreg_registry.ceremony import signed_trust
-from plugreg_registry.metadata.migrate import is_there, migrate
+from plugreg_registry.metadata.migrate import check_data, migrate
 from plugreg_registry.revocations import Revocations, described, revocation, with_closing, with_entry
 from plugreg_registry.rotation import REST_SECONDS, ROLES, Rotation
 from plugreg_registry.signed_files import SignedFiles
@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from plugreg_registry.settings import Settings
 
 
-def check_data(settings: Settings) -> None:
-    """Refuse to work on a registry that is not there.
-
-    Raises:
-        UsageError: `data_missing`. Temporary: `store_unavailable`.
-    """
-    if not is_there(settings.database):
-        raise UsageError(
-            "data_missing",
-            f"there is no registry in `{settings.data}`",
-            hint="`plugreg-registry init` makes one; `--data` names another",
-        )
-
-
 def rotate(
     settings: Settings, roles: Sequence[str], offline: Path | None, *, rest: float = REST_SECONDS
 ) -> Sequence[str]:
@@ -60,7 +46,7 @@ def rotate(
             f"{quoted(unknown[0])} is not a role of the index",
             hint=f"the roles are {', '.join(ROLES)}",
         )
-    with _opened(settings) as registry:
+    with opened(settings) as registry:
         files = SignedFiles(registry.blobs, Keys(settings.keys, offline))
         index = replace(registry.index, files=files)
         wanted = [role for role in ROLES if role in roles]
@@ -98,7 +84,7 @@ def revoke(
         UsageError: `data_missing`, `revocation_over`. InvalidInput: as `revocations.revocation`.
         Temporary: as `Revocations.change`.
     """
-    with _opened(settings) as registry:
+    with opened(settings) as registry:
         at = registry.index.now()
         entry = revocation(kind, value, level=level, reason=reason, at=at, before=before, expires=expires)
         changed = Revocations(registry.index).change(lambda present: with_entry(present, entry))
@@ -111,7 +97,7 @@ def close_revocation(settings: Settings, kind: str, value: str, *, reason: str) 
     Raises:
         UsageError: `data_missing`. NotAvailable: `revocation_unknown`. InvalidInput, Temporary: as `revoke`.
     """
-    with _opened(settings) as registry:
+    with opened(settings) as registry:
         at = registry.index.now()
         changed = Revocations(registry.index).change(
             lambda present: with_closing(present, kind, value, reason=reason, at=at)
@@ -125,7 +111,7 @@ def list_revocations(settings: Settings, *, as_json: bool) -> Sequence[str]:
     Raises:
         UsageError: `data_missing`. NotAvailable: `index_missing`. Temporary: `index_unusable`.
     """
-    with _opened(settings) as registry:
+    with opened(settings) as registry:
         present = Revocations(registry.index).present()
         if as_json:
             return (
@@ -135,7 +121,12 @@ def list_revocations(settings: Settings, *, as_json: bool) -> Sequence[str]:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Registry]:
+def opened(settings: Settings) -> Iterator[Registry]:
+    """Open a registry that is there, running or not.
+
+    Raises:
+        UsageError: `data_missing`. Temporary: `store_unavailable`.
+    """
     check_data(settings)
     migrate(settings.database)
     registry = compose(settings)

@@ -1,6 +1,7 @@
 """What the services need of the outside, as protocols of at most five methods.
 
     BlobStore   immutable and replaceable objects by key          `blobs.filesystem`, `blobs.s3`
+    Inventory   what a store holds, and since when                `blobs.filesystem`, `blobs.s3`
     Spool       bundles while they arrive                         `blobs.spool`, `blobs.s3_spool`
     DirectAccess  addresses at which clients reach the store      `blobs.s3`
     Releases    the plugins; the one place of the commit point    `metadata.releases`
@@ -9,6 +10,8 @@
     Sessions    publishes that wait for their bytes               `metadata.sessions`
     Journal     what was accepted, in order                       `metadata.journal`
     Leftovers   objects that the index has replaced               `metadata.leftovers`
+    Tokens      who may read                                      `metadata.tokens`
+    Search      what plugins are found by                         `metadata.search`
 
 Every adapter passes the contract test of its port. All of them raise `Temporary` (`database_busy`,
 `store_unavailable`) when the store cannot answer now, and `NoSpace` (`disk_full`) when it is full.
@@ -23,11 +26,21 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol
 from plugreg_schemas.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from plugreg_registry.records import AuditEntry, PluginRecord, UploadSession
+    from plugreg_registry.quotas import Usage
+    from plugreg_registry.records import (
+        AuditEntry,
+        Hit,
+        Lookup,
+        PluginRecord,
+        SearchRow,
+        StoredObject,
+        Token,
+        UploadSession,
+    )
     from plugreg_schemas.names import Digest
 
 _KEY: Final = re.compile(r"(?:[.]well-known|[a-z0-9][a-z0-9._-]*)(?:/[a-z0-9][a-z0-9._-]*)*")
@@ -43,13 +56,13 @@ class Over(Enum):
 
 
 class Lock(Protocol):
-    """Makes locks that one thread of one process holds at a time, whatever the machine runs.
+    """Makes locks that one thread of one process holds at a time, of all that work on one registry.
 
     Whoever holds a lock may take one of a later purpose only: `session` > `object` > `index`.
     """
 
     def __call__(self, purpose: LockPurpose, name: str) -> AbstractContextManager[None]:
-        """Return the lock of a name for a purpose; entering it waits."""
+        """Return the lock of a name for a purpose; entering it waits. Only waiting may raise `Temporary`."""
         ...
 
 
@@ -93,6 +106,18 @@ class BlobStore(Protocol):
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys below the folder `prefix`, sorted."""
+        ...
+
+
+class Inventory(Protocol):
+    """What a store holds, and since when: for those who look for what nobody needs."""
+
+    def objects(self, folder: str) -> Iterator[StoredObject]:
+        """Yield the objects below a folder, in no order."""
+        ...
+
+    def changed(self, key: str) -> datetime | None:
+        """Return when an object was last put, by the clock of the store; None if there is none."""
         ...
 
 
@@ -155,19 +180,33 @@ class Releases(Protocol):
         """Return the plugin's record, or None."""
         ...
 
-    def change(self, name: str, decide: Callable[[PluginRecord | None], PluginRecord]) -> PluginRecord:
+    def change(
+        self,
+        name: str,
+        decide: Callable[[PluginRecord | None], PluginRecord],
+        afford: Callable[[Usage], object] = bool,
+    ) -> PluginRecord:
         """Let `decide` turn the present record into the next, in one serialised transaction; return it.
 
-        What `decide` raises passes through and nothing is stored; it may be called again. Returning the
-        record that it was given stores nothing.
+        If that has a release more, `afford` is asked with what its signer has used up before it. What either
+        raises passes through and nothing is stored; they may be called again. Returning the record that it
+        was given stores nothing.
 
         Raises:
             Conflict: `name_lookalike`: a new name folds to the same text as one that exists.
         """
         ...
 
+    def used(self, signer: str) -> Usage:
+        """Return what an identity, in words, has used up."""
+        ...
+
     def lookalike(self, name: str) -> str | None:
         """Return another plugin's name that folds to the same text, or None."""
+        ...
+
+    def named(self, digests: Collection[Digest]) -> Collection[Digest]:
+        """Return which of these digests a record names: of a bundle, or of a signed statement."""
         ...
 
 
@@ -236,7 +275,10 @@ class Sessions(Protocol):
 
 
 class Journal(Protocol):
-    """What was accepted, in the order of acceptance."""
+    """What was accepted and can be seen, in the order in which it could be. Serials begin at 1, without gaps.
+
+    Who has read up to a serial has read all up to it: no smaller one comes later.
+    """
 
     def record(self, entries: Sequence[AuditEntry]) -> None:
         """Keep entries; one whose statement is there already is left alone."""
@@ -244,6 +286,10 @@ class Journal(Protocol):
 
     def read(self, after: int = 0, limit: int = 100) -> Sequence[tuple[int, AuditEntry]]:
         """Return at most `limit` entries after serial `after`, each with its serial."""
+        ...
+
+    def newest(self) -> int:
+        """Return the serial of the newest entry; 0 if there is none."""
         ...
 
 
@@ -260,6 +306,45 @@ class Leftovers(Protocol):
 
     def remove(self, keys: Sequence[str]) -> None:
         """Forget objects; no fault if one is not known."""
+        ...
+
+
+class Search(Protocol):
+    """What plugins are found by: a row for each, made from its record, so that it can be made again."""
+
+    def keep(self, rows: Sequence[SearchRow]) -> None:
+        """Keep rows in place of those before; an older one changes nothing."""
+        ...
+
+    def behind(self, made: int, limit: int) -> Sequence[str]:
+        """Return the names of at most `limit` plugins of which the index shows more than their row, sorted.
+
+        Also of those whose row was made by an older rule than `made`.
+        """
+        ...
+
+    def find(self, lookup: Lookup) -> Sequence[Hit]:
+        """Return what is found, in order. The cost does not grow with the number of plugins."""
+        ...
+
+
+class Tokens(Protocol):
+    """Who may read, by the hash of a secret."""
+
+    def add(self, token: Token) -> None:
+        """Keep a token; its id and its hash are new."""
+        ...
+
+    def remove(self, token: str) -> bool:
+        """Forget the token with this id; return whether there was one."""
+        ...
+
+    def all(self) -> Sequence[Token]:
+        """Return all tokens, the oldest first, also those whose time is over."""
+        ...
+
+    def note_uses(self, times: Mapping[str, datetime]) -> None:
+        """Remember when tokens were used, by id; an older time undoes nothing."""
         ...
 
 

@@ -19,6 +19,12 @@ _OF_HTTP: Final = {
     405: ("method_not_allowed", "this address does not take this method"),
 }
 
+_CHALLENGES: Final = {
+    "token_invalid": ', error="invalid_token"',
+    "token_scope": ', error="insufficient_scope", scope="audit"',
+}
+"""What a refusal adds to the challenge (RFC 6750, 3)."""
+
 
 def problem_of(error: PlugregError, request_id: str = "") -> Problem:
     """Return the document of an error; its details become members beside the standard ones."""
@@ -65,8 +71,10 @@ def problem_bytes(problem: Problem) -> bytes:
 def problem_headers(problem: Problem) -> dict[str, str]:
     """Return the headers that go with a problem; no error is ever kept by a cache."""
     headers = {"content-type": PROBLEM_TYPE, "cache-control": "no-store", "x-content-type-options": "nosniff"}
-    if problem.status in {503, 507}:
-        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    if problem.status in {429, 503, 507}:
+        headers["retry-after"] = str((problem.model_extra or {}).get("retry_after", RETRY_AFTER_SECONDS))
+    if problem.status == 401 or problem.code in _CHALLENGES:  # noqa: PLR2004
+        headers["www-authenticate"] = f'Bearer realm="plugreg"{_CHALLENGES.get(problem.code, "")}'
     if problem.status == 413:  # noqa: PLR2004 - the rest of the body is not read
         headers["connection"] = "close"
     return headers

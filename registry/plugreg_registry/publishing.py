@@ -4,8 +4,8 @@
              (the bytes arrive: `uploads`)
     commit   are these the signed bytes? > is it a bundle, a plugin, the one the statement speaks of?
              > bundle and attestation stored > policy again and release inserted: THE COMMIT POINT
-             > journal > index > receipt
-    state    who signed? > policy and statement appended: THE COMMIT POINT > journal > index > receipt
+             > index > receipt
+    state    who signed? > policy and statement appended: THE COMMIT POINT > index > receipt
 
 A signature is proved before anything that was signed is parsed, and nothing unsigned or unauthorised stores
 a byte. Every step can be repeated: what is done already is only confirmed.
@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from plugreg_registry import policy
 from plugreg_registry.examination import examine
+from plugreg_registry.observing import step
 from plugreg_registry.policy import Arrival, Rules
 from plugreg_registry.ports import attestation_key, blob_key, lookalike
 from plugreg_registry.proved import Proved, check_digest
+from plugreg_registry.quotas import Quotas, check_quotas
 from plugreg_registry.records import StoredRelease, UploadSession
 from plugreg_registry.uploads import session_id, too_large
 from plugreg_schemas.api import PublishSession, Receipt, StatementReceipt
@@ -45,12 +47,13 @@ from plugreg_schemas.trust.provenance import check_provenance, read_provenance
 from plugreg_schemas.trust.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from plugreg_registry.examination import Examined
     from plugreg_registry.index import Index
     from plugreg_registry.ports import BlobStore, DirectAccess, Journal, Lock, Releases
+    from plugreg_registry.quotas import Usage
     from plugreg_registry.records import PluginRecord
     from plugreg_registry.trusted import TrustTarget
     from plugreg_registry.uploads import Uploads
@@ -85,12 +88,14 @@ class Publishing:
     lock: Lock
     now: Callable[[], datetime]
     secret: Callable[[], str]
+    quotas: Quotas = field(default_factory=Quotas)
     sigstore: SigstoreVerifier | None = None
     """What judges certificates; without it only keys are accepted."""
     direct: DirectAccess | None = None
     """Where clients may also put a bundle, if the operator wants that."""
     examining: Semaphore = field(default_factory=lambda: Semaphore(EXAMINED_AT_ONCE), repr=False)
 
+    @step("publish.begin")
     def begin(self, request: PublishRequest) -> PublishSession | Receipt:
         """Let a publish in and say where its bytes go; or confirm one that is done.
 
@@ -99,8 +104,8 @@ class Publishing:
             `registry_mismatch`. Unverifiable: `public_key_missing`, `signature_kind`, `envelope_version`,
             `trust_material_missing`, `no_trusted_time`.
             InvalidInput: `envelope_invalid`, `statement_invalid`, `statement_kind`, ... TooLarge:
-            `bundle_too_large`. NotAllowed, Conflict, Gone: as `policy.admit`, and `name_lookalike`. Of a
-            provenance that comes along: as `check_provenance`.
+            `bundle_too_large`. NotAllowed, Conflict, Gone: as `policy.admit`, `name_lookalike` and
+            `quota_exceeded`. Of a provenance that comes along: as `check_provenance`.
         """
         envelope = read_envelope(request.statement)
         arrival = self._arrival(envelope, _public_key(request.public_key))
@@ -112,9 +117,12 @@ class Publishing:
         if record is not None and done is not None and self._is_whole(done):
             return self._receipt(arrival, done, shown=self._show(record), already=True)
         self._check_lookalike(record, arrival.said.plugin)
+        if self.quotas.are_set:
+            self._afford(self.releases.used(arrival.signed.signer.words), arrival, request.size, record)
         provenance = self._provenance(request, arrival)
         return self._open_session(request, arrival, provenance, claims=record is None)
 
+    @step("publish.commit")
     def commit(self, secret: str) -> Receipt:
         """Publish what was uploaded, or confirm that it is published.
 
@@ -144,6 +152,7 @@ class Publishing:
                 self.uploads.forget(session.id)
                 raise
 
+    @step("publish.state")
     def state(self, request: StatementRequest) -> StatementReceipt:
         """Append an owners, yank or status statement to a plugin's history, or confirm that it is there.
 
@@ -206,6 +215,12 @@ class Publishing:
         if twin is not None:
             raise lookalike(name, twin)
 
+    def _afford(self, usage: Usage, arrival: Arrival, size: int, record: PluginRecord | None) -> None:
+        """Refuse a release more that is over a quota of its signer, who is no administrator."""
+        rules = self._rules()
+        if not rules.is_admin(arrival.signed.signer):
+            check_quotas(self.quotas, usage, size, rules.now, claims=record is None)
+
     def _open_session(
         self, request: PublishRequest, arrival: Arrival, provenance: bytes, *, claims: bool
     ) -> PublishSession:
@@ -245,8 +260,9 @@ class Publishing:
     def _commit(self, session: UploadSession, arrival: Arrival, record: PluginRecord | None) -> Receipt:
         digest = arrival.signed.statement.digest
         with self.examining, self.uploads.spool.open(session.id) as staged:
-            check_digest(staged, digest)
-            examined = examine(staged, self.limits, arrival.said, self.tiers)
+            with step("publish.examine"):
+                check_digest(staged, digest)
+                examined = examine(staged, self.limits, arrival.said, self.tiers)
             release = policy.published(record, arrival) or self._release(session, arrival, examined)
             policy.check_kind(record, release)
             after, inserted = self._insert(staged, arrival, release, session.provenance)
@@ -278,41 +294,71 @@ class Publishing:
         self, staged: BinaryIO, arrival: Arrival, release: StoredRelease, provenance: bytes
     ) -> tuple[PluginRecord, bool]:
         """Store the bytes, then the row; return the record and whether the row is new."""
+        before: PluginRecord | None = None
         inserted = False
 
         def decide(record: PluginRecord | None) -> PluginRecord:
-            nonlocal inserted
+            nonlocal before, inserted
             after = policy.with_release(record, arrival, release, self._rules())
-            inserted = after is not record
+            before, inserted = record, after is not record
             return after
+
+        def afford(usage: Usage) -> None:
+            self._afford(usage, arrival, release.size, before)
 
         blob = blob_key(release.digest)
         attestations = _attestations(arrival, release, provenance)
-        with self.lock("object", release.digest), self._taking_back(blob, *attestations):
+
+        def put() -> None:
             staged.seek(0)
-            self.blobs.put(blob, Proved(staged, release.digest))
-            for key, content in attestations.items():
-                self.blobs.put(key, io.BytesIO(content))
-            return self.releases.change(arrival.said.plugin, decide), inserted
+            with step("publish.store"):
+                self.blobs.put(blob, Proved(staged, release.digest))
+                for key, content in attestations.items():
+                    self.blobs.put(key, io.BytesIO(content))
+
+        with self.lock("object", release.digest):
+            with self._taking_back(arrival.said.plugin, blob, *attestations) as brought:
+                put()
+                after = self.releases.change(arrival.said.plugin, decide, afford)
+            self._put_if_gone(put, {blob, *attestations}.difference(brought))
+        return after, inserted
 
     def _append(self, envelope: Envelope, signed: Signed, said: Owners | Yank | Status) -> PluginRecord:
         key = attestation_key(envelope.digest)
-        with self.lock("object", envelope.digest), self._taking_back(key):
+
+        def put() -> None:
             self.blobs.put(key, io.BytesIO(envelope.content))
-            return self.releases.change(
-                said.plugin,
-                lambda record: policy.with_statement(record, signed, said, envelope.content, self._rules()),
-            )
+
+        def decide(record: PluginRecord | None) -> PluginRecord:
+            return policy.with_statement(record, signed, said, envelope.content, self._rules())
+
+        with self.lock("object", envelope.digest):
+            with self._taking_back(said.plugin, key) as brought:
+                put()
+                after = self.releases.change(said.plugin, decide)
+            self._put_if_gone(put, {key}.difference(brought))
+        return after
+
+    def _put_if_gone(self, put: Callable[[], None], stood: Iterable[str]) -> None:
+        """Put objects again if one that had stood there was removed before a record named it (`garbage`)."""
+        if not all(map(self.blobs.has, stood)):
+            put()
 
     @contextmanager
-    def _taking_back(self, *keys: str) -> Iterator[None]:
-        """Remove what was newly stored under `keys` if the row is refused: a loser leaves nothing."""
+    def _taking_back(self, plugin: str, *keys: str) -> Iterator[Sequence[str]]:
+        """Remove what was newly stored under `keys` if the row is refused: a loser leaves nothing.
+
+        On another machine somebody may have been faster with the same bytes; then they are named by now.
+        The value is which keys are new.
+        """
         brought = [key for key in keys if not self.blobs.has(key)]
         try:
-            yield
+            yield brought
         except (InvalidInput, IntegrityError, NotAllowed, NotAvailable, NoSpace):
+            named = _named(self.releases.find(plugin)) if brought else frozenset()
             for key in brought:
-                self.blobs.delete(key)
+                if key not in named:
+                    self.blobs.delete(key)
             raise
 
     def _show(self, record: PluginRecord) -> Literal["published", "pending"]:
@@ -342,6 +388,17 @@ class Publishing:
             already=already,
             index=shown,
         )
+
+
+def _named(record: PluginRecord | None) -> frozenset[str]:
+    """Return the keys of what a record names."""
+    if record is None:
+        return frozenset()
+    bundles = (blob_key(release.digest) for release in record.releases)
+    provenance = (attestation_key(one.provenance) for one in record.releases if one.provenance)
+    statements = (attestation_key(statement.digest) for statement in record.statements)
+    published = (attestation_key(release.attestation) for release in record.releases)
+    return frozenset((*bundles, *provenance, *statements, *published))
 
 
 def _attestations(arrival: Arrival, release: StoredRelease, provenance: bytes) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ PluginRecord                     one plugin, append-only
 UploadSession                    a publish that was let in and waits for its bytes
 AuditEntry                       that something was accepted
 Token                            that whoever knows a secret may read
+StoredObject                     what a store holds under a key, and since when
 SearchRow                        what a plugin is found by; Lookup and Hit: what is looked for, and found
 """
 
@@ -41,6 +42,7 @@ class Facts(Open):
     launchers: tuple[str, ...] = ()
     counts: Counts = Counts()
     skills: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     tier: Tier | None = None
     """What the author declared; the operator's policy is laid over it where it is shown."""
     core_version: str = ""
@@ -225,3 +227,12 @@ class Token:
     expires: datetime | None = None
     used: datetime | None = None
     """About when it was last used."""
+
+
+class StoredObject(NamedTuple):
+    """An object as a store sees it."""
+
+    key: str
+    size: int
+    changed: datetime
+    """When it was last put, by the clock of the store."""

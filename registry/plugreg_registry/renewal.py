@@ -18,8 +18,8 @@ from tuf.api.metadata import Root, Targets
 
 from plugreg_registry.ceremony import differs
 from plugreg_registry.signed_files import LIFETIMES, serialized
-from plugreg_registry.signers import OFFLINE
-from plugreg_schemas.errors import Conflict, PlugregError
+from plugreg_registry.signers import OFFLINE, ONLINE
+from plugreg_schemas.errors import Conflict, PlugregError, Temporary
 from plugreg_schemas.index import INDEX_ROLE, REVOCATIONS_ROLE, metadata_key
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Warnings:
             return (error.code,)
 
     def _found(self, state: State, now: datetime) -> Iterator[str]:
+        if not all(_can_sign(self.files.next(state, now), role) for role in ONLINE):
+            yield "index_keys_missing"
         here = {role: _key_is_here(self.files, state, role) for role in OFFLINE}
         if any(here.values()):
             yield "root_keys_online"
@@ -113,6 +115,14 @@ class Warnings:
 
 def _key_is_here(files: SignedFiles, state: State, role: str) -> bool:
     return files.keys.find(role, state.root.signed.roles[role].keyids) is not None
+
+
+def _can_sign(draft: Draft, role: str) -> bool:
+    try:
+        draft.signer(role)
+    except Temporary:
+        return False
+    return True
 
 
 def _is_due(role: str, signed: Signed, now: datetime) -> bool:

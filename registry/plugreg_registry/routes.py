@@ -4,29 +4,35 @@ POST /v1/publish                       PublishRequest > 202 PublishSession | 200
 PUT, HEAD /v1/uploads/{secret}         bytes > 204 with Upload-Offset
 POST /v1/uploads/{secret}/commit       > 201 Receipt | 200 Receipt
 POST /v1/statements                    StatementRequest > 201 StatementReceipt | 200 StatementReceipt
+GET /v1/plugins                        > SearchPage
 GET /v1/plugins/{name}[/{version}]     > PluginDocument | one version
 GET /v1/resolve                        > which runtime a host uses, and why not the others
-GET /livez, /readyz
+GET /v1/changes                        > what has become visible since, waiting for it if asked to
+GET /v1/audit                          > the same and who signed it, for a token of the scope `audit`
+GET /livez, /readyz, /metrics
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from plugreg_registry.catalog import Catalog
+from plugreg_registry.feeds import AUDIT, CHANGES, MAX_ENTRIES, MAX_WAIT_SECONDS, Feeds, read_slice
 from plugreg_registry.limits import content_length, read_request
+from plugreg_registry.metrics import CONTENT_TYPE, Metrics
 from plugreg_registry.problems import (
     http_problem,
     internal_problem,
@@ -36,19 +42,27 @@ from plugreg_registry.problems import (
 )
 from plugreg_registry.publishing import Publishing
 from plugreg_registry.questions import LISTS, PARAMETERS, read_question
+from plugreg_registry.search_questions import DEFAULT_PAGE, MAX_PAGE, SORTS, STATUSES, read_search
+from plugreg_registry.search_questions import PARAMETERS as SEARCH_PARAMETERS
+from plugreg_registry.searching import Finder
 from plugreg_registry.uploads import Part, Uploads
+from plugreg_registry.waiting import Watch
 from plugreg_schemas.api import (
     PROBLEM_TYPE,
+    AuditPage,
+    ChangesPage,
     PluginDocument,
     Problem,
     PublishRequest,
     PublishSession,
     Receipt,
+    SearchPage,
     StatementReceipt,
     StatementRequest,
 )
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import InvalidInput, PlugregError
+from plugreg_schemas.search import KNOWN, MAX_TEXT
 
 WRITE_BYTES: Final = 1 << 20
 """Bytes of an upload gathered before they are written: small enough for memory, large enough for disks."""
@@ -75,6 +89,12 @@ class Services:
     """Looks what an operator should know now."""
     store: Callable[[], Mapping[str, Any]]
     """Looks what the store of objects can do."""
+    feeds: Feeds
+    watch: Watch
+    audits: Callable[[Request], Awaitable[None]]
+    """Returns if a request comes from an auditor, else raises `NotAllowed`."""
+    finder: Finder
+    metrics: Metrics
 
 
 def publish_routes(services: Services) -> APIRouter:
@@ -134,6 +154,16 @@ def query_routes(services: Services) -> APIRouter:
     """Return the routes that only read."""
     router = APIRouter(responses=_ERRORS)
 
+    @router.get(
+        "/v1/plugins",
+        tags=["catalog"],
+        openapi_extra={"parameters": _searches()},
+        responses={200: {"model": SearchPage}},
+    )
+    async def search(request: Request) -> Response:
+        question = read_search(request.query_params.multi_items())
+        return _json(await run_sync(services.finder.page, question), 200)
+
     @router.get("/v1/plugins/{name}", tags=["catalog"], responses={200: {"model": PluginDocument}})
     async def plugin(name: str) -> Response:
         return _json(await run_sync(services.catalog.plugin, name), 200)
@@ -147,6 +177,39 @@ def query_routes(services: Services) -> APIRouter:
         question = read_question(request.query_params.multi_items())
         return _json((await run_sync(services.catalog.resolve, question)).as_dict(), 200)
 
+    @router.get(
+        "/v1/changes",
+        tags=["catalog"],
+        openapi_extra={"parameters": _slices(CHANGES)},
+        responses={200: {"model": ChangesPage}},
+    )
+    async def changes(request: Request) -> Response:
+        asked = read_slice(request.query_params.multi_items(), CHANGES)
+        page = await run_sync(services.feeds.changes, asked)
+        if asked.wait and not page.changes:
+            await services.watch.beyond(asked.since.serial, asked.wait, request)
+            page = await run_sync(services.feeds.changes, asked)
+        return _json(page, 200)
+
+    @router.get(
+        "/v1/audit",
+        tags=["operation"],
+        openapi_extra={"parameters": _slices(AUDIT)},
+        responses={200: {"model": AuditPage}},
+        dependencies=[Depends(HTTPBearer(auto_error=False, description="a token of the scope `audit`"))],
+    )
+    async def audit(request: Request) -> Response:
+        await services.audits(request)
+        asked = read_slice(request.query_params.multi_items(), AUDIT)
+        return _json(await run_sync(services.feeds.audit, asked), 200)
+
+    return router
+
+
+def operation_routes(services: Services) -> APIRouter:
+    """Return the routes for those who operate the registry."""
+    router = APIRouter(responses=_ERRORS)
+
     @router.get("/livez", tags=["operation"])
     async def live() -> Response:
         return _json({"live": True}, 200)
@@ -156,6 +219,12 @@ def query_routes(services: Services) -> APIRouter:
         await run_sync(services.check)
         warnings, store = await run_sync(services.warnings), await run_sync(services.store)
         return _json({"ready": True, "warnings": warnings, "store": dict(store)}, 200)
+
+    @router.get("/metrics", tags=["operation"], responses={200: {"content": {"text/plain": {}}}})
+    async def metrics(request: Request) -> Response:
+        peer = request.client.host if request.client else ""
+        page = await run_sync(services.metrics.page, peer, request.scope["headers"])
+        return Response(page, 200, {"cache-control": "no-store"}, media_type=CONTENT_TYPE)
 
     return router
 
@@ -265,3 +334,28 @@ def _asks() -> list[dict[str, Any]]:
         }
         for name in PARAMETERS
     ]
+
+
+def _slices(known: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what the API description says of a question for a feed, which is read and checked by `feeds`."""
+    schemas = {
+        "since": {"type": "string", "pattern": "^[0-9]{1,18}(-[0-9a-f]{16})?$"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_ENTRIES},
+        "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_SECONDS},
+    }
+    return [{"name": name, "in": "query", "required": False, "schema": schemas[name]} for name in known]
+
+
+def _searches() -> list[dict[str, Any]]:
+    """Return what the API description says of a search, which is read and checked by `search_questions`."""
+    schemas: dict[str, dict[str, Any]] = {
+        "q": {"type": "string", "maxLength": MAX_TEXT},
+        "tool": {"type": "string", "maxLength": MAX_TEXT},
+        "skill": {"type": "string", "maxLength": MAX_TEXT},
+        **{facet: {"type": "string", "enum": list(known)} for facet, known in KNOWN.items()},
+        "status": {"type": "string", "enum": list(STATUSES)},
+        "sort": {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
+        "cursor": {"type": "string", "description": "`next` of the page before"},
+    }
+    return [{"name": name, "in": "query", "schema": schemas[name]} for name in SEARCH_PARAMETERS]

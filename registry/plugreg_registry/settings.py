@@ -18,25 +18,40 @@ PLUGREG_REGISTRY_ADMISSION       who may claim new names: `anyone`, or        an
                                  may, so `admins` alone admits nobody else
 PLUGREG_REGISTRY_RESERVED        names (with `*`) that only administrators    none
                                  may claim
+PLUGREG_REGISTRY_READERS         who may read: `anyone`, or `tokens`: those    anyone
+                                 with a token of `plugreg-registry token`
 PLUGREG_REGISTRY_TIERS           file with the tiers of plugins (TOML),        none
                                  which win over what their authors say
 PLUGREG_REGISTRY_INDEX_MAX_AGE   seconds for which a cache may keep the       0: always asked again
                                  index: the worst staleness
+PLUGREG_REGISTRY_METRICS         who may read `/metrics`: `loopback`,         loopback
+                                 `anyone` or `off`; `operation` also has
+                                 _DRAIN_SECONDS, _PURGE_URL and
+                                 _PURGE_TOKEN_FILE
 PLUGREG_REGISTRY_LIMITS_*        limits on bundles, in bytes or counts        those of the contract
         ..._CONNECTIONS          requests that a process answers at once      1000
         ..._IDLE_SECONDS         how long a peer may owe the next byte        60
         ..._SESSIONS             publishes that one signer may have open      100
+        ..._REQUESTS_PER_MINUTE  that a process takes from one address for    60000
+                                 the API; 0: any number
+PLUGREG_REGISTRY_TRUSTED_PROXIES addresses and networks of proxies, whose     none: nobody's
+                                 `X-Forwarded-For` is believed
+PLUGREG_REGISTRY_QUOTA_PUBLISHES releases of one identity in a day; 0: any    0
+PLUGREG_REGISTRY_QUOTA_NAMES     new names of one identity in a day; 0: any   0
+PLUGREG_REGISTRY_QUOTA_SIZE      bytes of all bundles of one identity; 0: any 0
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 from plugreg_registry.databases import Database, read_server
+from plugreg_registry.operation import OPERATION_SETTINGS, Operation, OperationReader, is_loopback
+from plugreg_registry.quotas import Quotas
 from plugreg_registry.storage import S3_SCHEME, STORAGE_SETTINGS, StorageReader, Transfers
 from plugreg_registry.tiers import read_tiers
 from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits
@@ -53,6 +68,7 @@ if TYPE_CHECKING:
     from plugreg_registry.storage import Bucket
     from plugreg_schemas.trust.identity import AnySigner
 
+Network = IPv4Network | IPv6Network
 PREFIX: Final = "PLUGREG_REGISTRY_"
 DEFAULT_DATA: Final = "plugreg-data"
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -63,13 +79,17 @@ MAX_LIMIT: Final = 1 << 40
 DEFAULT_CONNECTIONS: Final = 1000
 DEFAULT_IDLE_SECONDS: Final = 60
 DEFAULT_SESSIONS: Final = 100
+DEFAULT_REQUESTS_PER_MINUTE: Final = 60_000
+"""A thousand a second: fifty publishers at one address need fewer, and who asks in a circle more."""
 DEFAULT_DATABASE_CONNECTIONS: Final = 10
 MAX_CONNECTIONS: Final = 65_535
 MAX_IDLE_SECONDS: Final = 3600
 MAX_SESSIONS: Final = 1_000_000
+MAX_REQUESTS_PER_MINUTE: Final = 10_000_000
 MAX_DATABASE_CONNECTIONS: Final = 1000
 
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
+_QUOTAS: Final = tuple(quota.name for quota in fields(Quotas))
 _NAMES: Final = (
     "DATA",
     "BLOBS",
@@ -81,6 +101,7 @@ _NAMES: Final = (
     "PUBLIC_URL",
     "ADMISSION",
     "RESERVED",
+    "READERS",
     "TIERS",
     "TRUST_CONFIG",
     "INDEX_MAX_AGE",
@@ -88,7 +109,11 @@ _NAMES: Final = (
     "LIMITS_CONNECTIONS",
     "LIMITS_IDLE_SECONDS",
     "LIMITS_SESSIONS",
+    "LIMITS_REQUESTS_PER_MINUTE",
+    "TRUSTED_PROXIES",
+    *(f"QUOTA_{name.upper()}" for name in _QUOTAS),
     *STORAGE_SETTINGS,
+    *OPERATION_SETTINGS,
 )
 
 
@@ -107,6 +132,8 @@ class Settings:
     admission: Admission = field(default_factory=Admission)
     admission_chosen: bool = False
     """Whether the operator named an admission, even if it is the default one."""
+    readers: Literal["anyone", "tokens"] = "anyone"
+    """Who may read. Publishing needs no token: a signature is more than that."""
     index_max_age: int = 0
     limits: Limits = DEFAULT_LIMITS
     tiers: TierPolicy = field(default_factory=TierPolicy)
@@ -118,11 +145,17 @@ class Settings:
     """How long a peer may owe the head of a request, the next byte of its body, or reading of the answer."""
     sessions: int = DEFAULT_SESSIONS
     """Publishes that one signer may have open."""
+    requests_per_minute: int = DEFAULT_REQUESTS_PER_MINUTE
+    """Requests to the API that a process takes from one address; 0 is any number."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Whose word about who asks is believed."""
+    quotas: Quotas = field(default_factory=Quotas)
     bucket: Bucket | None = None
     """Where the objects lie, if not in the folder `objects`."""
     transfers: Transfers = field(default_factory=Transfers)
     database_connections: int = DEFAULT_DATABASE_CONNECTIONS
     """Connections to a PostgreSQL server that a process opens at most."""
+    operation: Operation = field(default_factory=Operation)
 
     @property
     def uploads(self) -> Path:
@@ -167,6 +200,7 @@ def read_settings(environment: Mapping[str, str], data: str | None = None) -> Se
         public_url=reader.public_url(),
         admission=reader.admission(),
         admission_chosen="ADMISSION" in given,
+        readers=reader.readers(),
         index_max_age=reader.number("INDEX_MAX_AGE", 0, MAX_INDEX_AGE, 0),
         limits=reader.limits(),
         tiers=reader.tiers(),
@@ -174,9 +208,15 @@ def read_settings(environment: Mapping[str, str], data: str | None = None) -> Se
         connections=reader.number("LIMITS_CONNECTIONS", 1, MAX_CONNECTIONS, DEFAULT_CONNECTIONS),
         idle_seconds=reader.number("LIMITS_IDLE_SECONDS", 1, MAX_IDLE_SECONDS, DEFAULT_IDLE_SECONDS),
         sessions=reader.number("LIMITS_SESSIONS", 1, MAX_SESSIONS, DEFAULT_SESSIONS),
+        requests_per_minute=reader.number(
+            "LIMITS_REQUESTS_PER_MINUTE", 0, MAX_REQUESTS_PER_MINUTE, DEFAULT_REQUESTS_PER_MINUTE
+        ),
+        trusted_proxies=reader.trusted_proxies(),
+        quotas=Quotas(**{name: reader.number(f"QUOTA_{name.upper()}", 0, MAX_LIMIT, 0) for name in _QUOTAS}),
         database_connections=reader.number(
             "DATABASE_CONNECTIONS", 2, MAX_DATABASE_CONNECTIONS, DEFAULT_DATABASE_CONNECTIONS
         ),
+        operation=OperationReader(given, reader.refuse, reader.number).operation(),
     )
     faults.raise_if_any(UsageError, hint=f"settings are environment variables that begin with `{PREFIX}`")
     return settings
@@ -195,19 +235,12 @@ def check_exposure(settings: Settings, host: str) -> None:
     Raises:
         NotAllowed: `admission_not_chosen`.
     """
-    if settings.admission.rule == "anyone" and not settings.admission_chosen and not _is_loopback(host):
+    if settings.admission.rule == "anyone" and not settings.admission_chosen and not is_loopback(host):
         raise NotAllowed(
             "admission_not_chosen",
             f"`{host}` is not a loopback address, and anyone with a key could claim names here",
             hint=f"set `{PREFIX}ADMISSION` to identities that may claim names, or to `anyone` if you mean it",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +328,21 @@ class _Reader:
                 found.append(parse_signer(words))
             except InvalidInput as error:
                 self.refuse("ADMINS", error.message)
+        return tuple(found)
+
+    def readers(self) -> Literal["anyone", "tokens"]:
+        text = self.given.get("READERS", "anyone")
+        if text not in {"anyone", "tokens"}:
+            self.refuse("READERS", f"{quoted(text)} is neither `anyone` nor `tokens`")
+        return "tokens" if text == "tokens" else "anyone"
+
+    def trusted_proxies(self) -> tuple[Network, ...]:
+        found = []
+        for words in self.given.get("TRUSTED_PROXIES", "").split():
+            try:
+                found.append(ip_network(words))
+            except ValueError:
+                self.refuse("TRUSTED_PROXIES", f"{quoted(words)} is neither an address nor a network")
         return tuple(found)
 
     def tiers(self) -> TierPolicy:

@@ -56,7 +56,7 @@ class Keys:
         try:
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             folder.chmod(FOLDER_MODE)
-            _write_new(folder / name, CryptoSigner.generate_ed25519().private_bytes)
+            write_private(folder / name, CryptoSigner.generate_ed25519().private_bytes)
         except OSError as error:
             raise _unusable(folder, error) from None
         return _read(folder / name)
@@ -82,7 +82,10 @@ class Keys:
                 hint="bring the folder with the offline keys back, or name it with `--offline-keys`",
             )
         raise Temporary(
-            "index_key_missing", what, hint="the registry's operator must put it back, or rotate the keys"
+            "index_key_missing",
+            what,
+            hint="the registry's operator must put it back, or rotate the keys; all machines of a registry "
+            "share one folder of keys (`PLUGREG_REGISTRY_KEYS`)",
         )
 
     def all(self, role: str) -> Sequence[CryptoSigner]:
@@ -132,7 +135,7 @@ def _unusable(folder: Path, error: OSError) -> UsageError:
     )
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
     """Write a private file, whole and durable, if there is none."""
     if path.exists():
         return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from anyio.to_thread import run_sync
 
 from plugreg_registry.object_kinds import kind_of
+from plugreg_registry.observing import READS
 from plugreg_registry.problems import http_problem, problem_bytes, problem_headers, problem_of
 from plugreg_schemas.api import Problem
 from plugreg_schemas.errors import NotAvailable, PlugregError
@@ -81,13 +82,17 @@ class ReadPlane:
         method, path = scope["method"], scope["raw_path"]
         ready = self._shelf.ready(path)
         if ready is not None and method in {"GET", "HEAD"}:
-            await _send_small(scope, send, ready)
-        elif method == "OPTIONS":
+            READS[scope["path"][1], await _send_small(scope, send, ready)] += 1
+        else:
+            await self._serve(scope, counted(scope, send), path[1:].decode("latin-1"))
+
+    async def _serve(self, scope: Scope, send: Send, key: str) -> None:
+        if scope["method"] == "OPTIONS":
             await _answer(send, 204, _preflight())
-        elif method not in {"GET", "HEAD"}:
+        elif scope["method"] not in {"GET", "HEAD"}:
             await _problem(send, http_problem(405), [(b"allow", _METHODS)])
         else:
-            await self._look(scope, send, path[1:].decode("latin-1"))
+            await self._look(scope, send, key)
 
     async def _look(self, scope: Scope, send: Send, key: str) -> None:
         kind = kind_of(key, self._index_max_age)
@@ -139,6 +144,7 @@ class Redirects:
         if kind is None or not kind.is_bundle:
             await self._read_plane(scope, receive, send)
             return
+        send = counted(scope, send)
         try:
             address = await run_sync(self._address, key, method)
         except PlugregError as error:
@@ -146,6 +152,17 @@ class Redirects:
             return
         headers = [(b"location", address.encode()), (b"cache-control", b"no-store")]
         await _answer(send, 307, [*headers, (b"content-length", b"0"), *_EVERYWHERE])
+
+
+def counted(scope: Scope, send: Send) -> Send:
+    """Return `send`, counting the answer when it begins."""
+
+    async def send_counted(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            READS[scope["path"][1], message["status"]] += 1
+        await send(message)
+
+    return send_counted
 
 
 async def _bundle_messages(scope: Scope, opened: Opened, kind: ObjectKind) -> AsyncIterator[Message]:
@@ -201,13 +218,15 @@ def _span(asked: bytes, size: int) -> tuple[int, int] | tuple[()] | None:
     return (start, end) if start < size else ()
 
 
-async def _send_small(scope: Scope, send: Send, ready: Ready) -> None:
+async def _send_small(scope: Scope, send: Send, ready: Ready) -> int:
+    """Send an object, or that it is unchanged; return the status."""
     if _matches(_header(scope, b"if-none-match"), ready.etag):
         await send(ready.unchanged)
         await send(_EMPTY)
-        return
+        return 304
     await send(ready.start)
     await send(_EMPTY if scope["method"] == "HEAD" else ready.body)
+    return 200
 
 
 def _etag(kind: ObjectKind) -> bytes:
@@ -237,7 +256,7 @@ def _preflight() -> Headers:
     return [
         (b"allow", _METHODS),
         (b"access-control-allow-methods", _METHODS),
-        (b"access-control-allow-headers", b"Range, If-Range, If-None-Match"),
+        (b"access-control-allow-headers", b"Authorization, Range, If-Range, If-None-Match"),
         (b"access-control-max-age", b"86400"),
         *_EVERYWHERE,
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from plugreg_registry.blobs.filesystem import FilesystemBlobs
 from plugreg_registry.blobs.folder_shelf import FolderShelf
 from plugreg_registry.blobs.spool import FolderSpool
+from plugreg_registry.object_kinds import PRIVATE
 from plugreg_registry.static import ReadPlane, Redirects
 from plugreg_registry.storage import KEY_FIELD
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from plugreg_registry.ports import BlobStore, DirectAccess, Spool
+    from plugreg_registry.ports import BlobStore, DirectAccess, Inventory, Spool
     from plugreg_registry.settings import Settings
     from plugreg_registry.static import Shelf
     from plugreg_registry.storage import Bucket
@@ -31,6 +32,7 @@ class Store:
     """The adapters of one place."""
 
     blobs: BlobStore
+    inventory: Inventory
     spool: Spool
     shelf: Shelf
     sweep: Callable[[], int]
@@ -65,6 +67,7 @@ def _in_folders(settings: Settings) -> Store:
     blobs = FilesystemBlobs(settings.objects)
     return Store(
         blobs,
+        blobs,
         FolderSpool(settings.uploads),
         FolderShelf(settings.objects),
         sweep=blobs.sweep,
@@ -84,10 +87,11 @@ def _in_bucket(settings: Settings, bucket: Bucket) -> Store:
     blobs = S3Blobs(opened, settings.index_max_age)
     return Store(
         blobs,
+        blobs,
         S3Spool(blobs, settings.uploads),
         S3Shelf(blobs),
         sweep=blobs.sweep,
         abilities=cache(lambda: probe(opened).facts()),
         close=opened.client.close,
-        direct=S3Access(opened),
+        direct=S3Access(opened, PRIVATE if settings.readers == "tokens" else ""),
     )

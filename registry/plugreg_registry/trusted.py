@@ -6,8 +6,9 @@ somebody put into the store makes an administrator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from plugreg_registry.ceremony import signed_trust
 from plugreg_schemas.errors import InvalidInput, NotAvailable, Temporary
@@ -17,14 +18,31 @@ if TYPE_CHECKING:
     from plugreg_registry.signed_files import SignedFiles
 
 
-@dataclass(frozen=True, slots=True)
+KEPT_SECONDS: Final = 1.0
+"""How long an answer holds: a rotation is known so soon, and no transaction waits for the store."""
+
+
+@dataclass(slots=True)
 class TrustTarget:
-    """The trust target of the index. It is asked for every question: a rotation may have replaced it."""
+    """The trust target of the index. It is asked again and again: a rotation may have replaced it."""
 
     files: SignedFiles
+    _answer: tuple[float, Admins] | None = field(default=None, init=False, repr=False)
+    """Until when, by the monotonic clock, and what."""
 
     def admins(self) -> Admins:
-        """Return the administrators; none as long as there is no index.
+        """Return the administrators, as they were a second ago or later; none as long as there is no index.
+
+        Raises:
+            Temporary: `index_unusable`: the trust target in the store is not the signed one.
+        """
+        answer, now = self._answer, time.monotonic()
+        if answer is None or answer[0] < now:
+            self._answer = answer = (now + KEPT_SECONDS, self._read())
+        return answer[1]
+
+    def _read(self) -> Admins:
+        """Return the administrators as the store has them now.
 
         Raises:
             Temporary: `index_unusable`: the trust target in the store is not the signed one.

@@ -21,6 +21,7 @@ from plugreg_schemas.fields import (
     TimeField,
     VersionField,
 )
+from plugreg_schemas.listing import Listed
 from plugreg_schemas.manifest import Format, Requirement, Tier
 from plugreg_schemas.runtimes import RuntimeName
 from plugreg_schemas.statement import Owner, State
@@ -83,6 +84,7 @@ class Locations(Open):
     """Where the parts are: URI templates, relative to the registry's URL unless on another host."""
 
     publish: str = "v1/publish"
+    search: str = "v1/plugins"
     statements: str = "v1/statements"
     plugin: str = "index/plugins/{name}.json"
     blob: str = "blobs/sha256/{hex}"
@@ -241,6 +243,21 @@ class PluginDocument(Open):
     def version(self, text: str) -> DocumentVersion | None:
         """Return the entry of exactly this version, or None."""
         return next((entry for entry in self.versions if entry.version == text), None)
+
+
+class Found(Listed):
+    """A plugin that was found: what a list shows of it, and when its latest version was published."""
+
+    published_at: TimeField
+    yanked: bool = False
+    """Whether the latest version is withdrawn, and so are all others."""
+
+
+class SearchPage(Open):
+    """`GET /v1/plugins`: the best first. It is not signed; with `next` as `cursor` comes the next page."""
+
+    plugins: tuple[Found, ...]
+    next: str | None = None
 
 
 class PublishRequest(Closed):

@@ -7,11 +7,13 @@
     +- IntegrityError         forged, altered, re-labelled: do not use   exit 4   HTTP 422
     +- ResolutionError        nothing fits what was asked for            exit 5   HTTP 422
     +- NotAllowed             correct, but not for you                   exit 6   HTTP 403
+    |  +- Unauthenticated     nobody has said who asks, or not rightly   exit 6   HTTP 401
     |  +- Conflict            correct, but the state says otherwise      exit 6   HTTP 409
     +- NotAvailable           not here: not found, offline               exit 7   HTTP 404
     |  +- Gone                was here, is withdrawn                     exit 7   HTTP 410
     |  +- Unverifiable        cannot be judged: something is missing     exit 7   HTTP 422
     +- Temporary              try again later                            exit 8   HTTP 503
+       +- TooMany             you have asked too often                   exit 8   HTTP 429
        +- NoSpace             the disk is full                           exit 8   HTTP 507
 
 A class is what the caller does next; a code is what happened. The code is the only thing that a program may
@@ -131,6 +133,10 @@ class NotAllowed(PlugregError):
     """The request is well formed, and this caller may not do it."""
 
 
+class Unauthenticated(NotAllowed):
+    """The request is well formed, and does not prove that it comes from one who may."""
+
+
 class Conflict(NotAllowed):
     """The request is well formed, and the present state forbids it."""
 
@@ -151,6 +157,10 @@ class Temporary(PlugregError):
     """The same request may succeed later."""
 
 
+class TooMany(Temporary):
+    """The caller has asked too often; `details` has `retry_after`, in seconds."""
+
+
 class NoSpace(Temporary):
     """The disk is full."""
 
@@ -162,11 +172,13 @@ STATUSES: Final[Mapping[type[PlugregError], int]] = {
     IntegrityError: 422,
     ResolutionError: 422,
     NotAllowed: 403,
+    Unauthenticated: 401,
     Conflict: 409,
     NotAvailable: 404,
     Gone: 410,
     Unverifiable: 422,
     Temporary: 503,
+    TooMany: 429,
     NoSpace: 507,
 }
 """The HTTP status of every class, in the registry's answers and in what `--json` prints of a failure."""

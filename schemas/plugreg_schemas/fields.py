@@ -12,7 +12,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializ
 
 from plugreg_schemas.documents import canonical_json, parse_json, pointer_to
 from plugreg_schemas.errors import Collector, InvalidInput
-from plugreg_schemas.names import MAX_VERSION, NAME_PATTERN, Digest, PluginName, RegistryId, Version
+from plugreg_schemas.names import (
+    MAX_RANGE,
+    MAX_VERSION,
+    NAME_PATTERN,
+    Digest,
+    PluginName,
+    RegistryId,
+    Version,
+    VersionRange,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +67,7 @@ DigestField = Annotated[
     str, AfterValidator(_accepts(Digest)), Field(json_schema_extra={"pattern": "^sha256:[0-9a-f]{64}$"})
 ]
 RegistryIdField = Annotated[str, AfterValidator(_accepts(RegistryId)), Field(max_length=200)]
+RangeField = Annotated[str, AfterValidator(_accepts(VersionRange)), Field(max_length=MAX_RANGE)]
 ReasonField = Annotated[str, Field(max_length=MAX_REASON, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 """One line: a reason is shown to people, and a control character could make it look like something else."""
 TimeField = Annotated[

@@ -72,6 +72,8 @@ class Manifest:
     keywords: tuple[str, ...] = ()
     components: tuple[Component, ...] = ()
     skills: tuple[Skill, ...] = ()
+    tools: tuple[str, ...] = ()
+    """The names of tools, where its format lists them."""
     capability_kind: str = ""
     """What the plugin is for (`tool`, `orchestrator`, ...), where its format says so."""
     runtime_kind: str = ""

@@ -117,12 +117,14 @@ DOCUMENTED = {
     "IntegrityError": 4,
     "ResolutionError": 5,
     "NotAllowed": 6,
+    "Unauthenticated": 6,
     "Conflict": 6,
     "NotAvailable": 7,
     "Gone": 7,
     "Unverifiable": 7,
     "Temporary": 8,
     "NoSpace": 8,
+    "TooMany": 8,
     "PlugregError": EXIT_INTERNAL,
 }
 

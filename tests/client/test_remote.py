@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from plugreg.cli import exit_code
 from plugreg.index.terms import Terms
 from plugreg.link import MAX_DOCUMENT, MAX_REDIRECTS, Link, Patience, check_url, error_of
 from plugreg.network import is_loopback
@@ -33,6 +34,7 @@ from plugreg_schemas.errors import (
     ResolutionError,
     Temporary,
     TooLarge,
+    TooMany,
     Unverifiable,
     UsageError,
 )
@@ -311,6 +313,17 @@ def test_a_fault_that_stays_is_temporary_with_the_registrys_own_words(serve: Cal
         "wait",
         "r1",
     )
+    assert len(server.of("GET", STATEMENT)) == QUICK.tries
+
+
+def test_who_asks_too_often_waits_and_then_ends_as_with_any_passing_fault(
+    serve: Callable[..., Server],
+) -> None:
+    server = serve(lambda _: problem(429, "rate_limited", retryable=True, retry_after=1))
+    with pytest.raises(TooMany) as refused:
+        connect(server).attestation(DIGEST)
+    assert (refused.value.code, refused.value.details["retry_after"]) == ("rate_limited", 1)
+    assert exit_code(refused.value) == 8
     assert len(server.of("GET", STATEMENT)) == QUICK.tries
 
 
@@ -692,7 +705,7 @@ def test_findings_and_details_come_along(serve: Callable[..., Server]) -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, InvalidInput), (401, NotAllowed), (403, NotAllowed), (418, InvalidInput), (500, Temporary)],
+    [(400, InvalidInput), (403, NotAllowed), (418, InvalidInput), (500, Temporary)],
 )
 @pytest.mark.parametrize("body", [b"<html>no", b"", b'{"code": 5}', b"[" * 10_000])
 def test_errors_that_are_no_problem_documents(

@@ -24,7 +24,7 @@ from plugreg_registry.blobs.s3 import S3Blobs
 from plugreg_registry.blobs.s3_spool import S3Spool
 from plugreg_registry.blobs.spool import FolderSpool
 from plugreg_registry.metadata.backlog import DatabaseBacklog
-from plugreg_registry.metadata.database import open_database, reading
+from plugreg_registry.metadata.database import open_database, reading, writing
 from plugreg_registry.metadata.identity import registry_id
 from plugreg_registry.metadata.journal import DatabaseJournal
 from plugreg_registry.metadata.lease import DatabaseLease
@@ -33,12 +33,14 @@ from plugreg_registry.metadata.migrate import HEAD, is_there, migrate, revision,
 from plugreg_registry.metadata.releases import DatabaseReleases
 from plugreg_registry.metadata.sessions import DatabaseSessions
 from plugreg_registry.metadata.tables import METADATA
+from plugreg_registry.metadata.tokens import DatabaseTokens
 from plugreg_registry.records import (
     AuditEntry,
     Facts,
     PluginRecord,
     StoredRelease,
     StoredStatement,
+    Token,
     UploadSession,
 )
 from plugreg_schemas.errors import Conflict, InvalidInput, NoSpace, NotAvailable, Temporary, UsageError
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         Releases,
         Sessions,
         Spool,
+        Tokens,
     )
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, UTC)
@@ -128,6 +131,16 @@ class TestBlobStore:
             store.put(key, io.BytesIO(b"x"))
         assert list(store.keys("blobs")) == ["blobs/sha256/a", "blobs/sha256/b"]
         assert list(store.keys("nothing")) == []
+
+    def test_a_store_says_what_it_holds_and_since_when(self, store: FilesystemBlobs | S3Blobs) -> None:
+        """`Inventory`: the same adapters."""
+        assert (list(store.objects("blobs")), store.changed("blobs/a")) == ([], None)
+        begun = datetime.now(UTC) - timedelta(seconds=2)
+        store.put("blobs/a", io.BytesIO(b"four"))
+        [found] = store.objects("blobs")
+        assert (found.key, found.size) == ("blobs/a", 4)
+        assert begun < found.changed < begun + timedelta(minutes=1)
+        assert found.changed == store.changed("blobs/a")
 
     @pytest.mark.parametrize(
         "key", ["", "/a", "a/", "a//b", "../a", "a/../b", "A", "a\\b", "a\0", "a\n", "a" * 201, ".a"]
@@ -460,6 +473,17 @@ class TestLease:
         late.release(token)
         assert leases("third").take() is None
 
+    def test_one_that_ends_later_than_a_lease_from_now_is_over(
+        self, leases: Callable[..., Lease], engine: Engine
+    ) -> None:
+        token = leases("ahead").take()
+        with writing(engine) as connection:  # as when the clock went back, or was a day ahead for a moment
+            connection.execute(text("UPDATE leases SET expires = expires + 86400000"))
+        next_token = leases("other").take()
+        assert token is not None
+        assert next_token == token + 1
+        assert leases("third").take() is None
+
     def test_a_dead_holder_is_not_waited_for(self, leases: Callable[..., Lease]) -> None:
         assert leases("dead").take() is not None
         assert leases("other").take() is None
@@ -612,6 +636,11 @@ class TestJournal:
         journal.record([self._entry(1), self._entry(3)])
         assert [entry for _, entry in journal.read()] == [self._entry(1), self._entry(2), self._entry(3)]
 
+    def test_the_newest_serial_is_that_of_the_last_entry(self, journal: Journal) -> None:
+        assert journal.newest() == 0
+        journal.record([self._entry(1), self._entry(2)])
+        assert journal.newest() == journal.read()[-1][0] == 2
+
 
 class TestLeftovers:
     """`Leftovers`."""
@@ -639,6 +668,38 @@ class TestLeftovers:
         leftovers.remove(["a", "unknown"])
         leftovers.add([], NOW)
         assert leftovers.old(NOW) == ("b",)
+
+
+class TestTokens:
+    """`Tokens`."""
+
+    @pytest.fixture(params=["database"])
+    def tokens(self, request: pytest.FixtureRequest, engine: Engine) -> Tokens:
+        return {"database": DatabaseTokens(engine)}[request.param]
+
+    def _token(self, number: int) -> Token:
+        created = NOW.replace(microsecond=0) + timedelta(seconds=number)
+        return Token(f"{number:08x}", "somebody", "read", f"{number:064x}", created)
+
+    def test_tokens_come_back_whole_the_oldest_first(self, tokens: Tokens) -> None:
+        ends = replace(self._token(1), scope="audit", expires=NOW.replace(microsecond=0))
+        for token in (self._token(2), ends):
+            tokens.add(token)
+        assert tokens.all() == (ends, self._token(2))
+
+    def test_a_removed_token_is_gone(self, tokens: Tokens) -> None:
+        tokens.add(self._token(1))
+        assert tokens.remove(self._token(1).id)
+        assert not tokens.remove(self._token(1).id)
+        assert tokens.all() == ()
+
+    def test_the_newest_use_counts_and_one_of_a_removed_token_is_no_fault(self, tokens: Tokens) -> None:
+        token, later = self._token(1), NOW.replace(microsecond=0)
+        tokens.add(token)
+        for used in (later, later - timedelta(hours=1)):
+            tokens.note_uses({token.id: used, "gone": used})
+        tokens.note_uses({})
+        assert tokens.all() == (replace(token, used=later),)
 
 
 class TestLock:
@@ -677,6 +738,15 @@ def test_an_id_that_is_none(engine: Engine) -> None:
             registry_id(engine, wanted)
 
 
+def _is_shared(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether something in a database is there on both: each has an index of words that only itself knows."""
+    own = name is not None and (name.startswith("search_words") or name == "ix_search_lexemes")
+    return not own and (kind, name) != ("column", "lexemes")
+
+
+SHARED = {"include_name": _is_shared}
+
+
 def test_migrations_make_the_tables_that_the_code_knows(engine: Engine) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
@@ -687,7 +757,7 @@ def test_migrations_make_the_tables_that_the_code_knows(engine: Engine) -> None:
     assert revision(engine) == HEAD
     assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
     with reading(engine) as connection:
-        context = MigrationContext.configure(connection)
+        context = MigrationContext.configure(connection, opts=SHARED)
         assert compare_metadata(context, METADATA) == []
 
 
@@ -700,7 +770,7 @@ def test_every_earlier_database_comes_to_the_same_tables(empty: Database, before
     upgrade(empty)
     engine = open_database(empty)
     with reading(engine) as connection:
-        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        assert compare_metadata(MigrationContext.configure(connection, opts=SHARED), METADATA) == []
     engine.dispose()
 
 

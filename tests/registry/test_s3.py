@@ -18,6 +18,7 @@ from plugreg_registry.blobs.bucket import Patience, open_bucket
 from plugreg_registry.blobs.s3 import PART_BYTES, S3Access, S3Blobs
 from plugreg_registry.blobs.s3_probe import probe
 from plugreg_registry.blobs.s3_spool import S3Spool
+from plugreg_registry.object_kinds import PRIVATE
 from plugreg_schemas.errors import Conflict, InvalidInput, NoSpace, Temporary, TooLarge, UsageError
 from tests.support.publisher import ask
 from tests.support.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, credentials, forwarding, opened, refusal
@@ -489,6 +490,13 @@ class TestStart:
             pytest.raises(Temporary, match="store_unavailable"),
         ):
             probe(blobs.bucket)
+
+
+def test_a_download_for_few_is_kept_by_no_shared_cache(s3: S3Server) -> None:
+    with opened(s3.bucket()) as bucket:
+        S3Blobs(bucket).put("blobs/x", io.BytesIO(b"x"))
+        answer = ask(S3Access(bucket, PRIVATE).download_url("blobs/x", "GET"))
+    assert (answer.status, answer.headers["cache-control"]) == (200, PRIVATE)
 
 
 def test_addresses_are_signed_for_the_endpoint_that_clients_reach(s3: S3Server) -> None:

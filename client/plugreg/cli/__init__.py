@@ -2,7 +2,9 @@
 
 authoring   init, check, pack, key, publish, yank, unyank, deprecate, owner, moderate
 registry    registry add, list, remove
+searching   search
 consuming   info, install, update, uninstall, list, verify
+locking     rollback, lock, sync
 resolving   resolve, deps
 running     plan, tools, call
 """

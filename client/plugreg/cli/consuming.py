@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plugreg import config
+from plugreg.lock_file import FILE, read_lock
 from plugreg.registries import Registries
 from plugreg_schemas.names import PluginName, Ref
 
@@ -60,7 +62,7 @@ def info(args: argparse.Namespace, console: Console) -> int:
     say_launchers(console, found.launchers)
     versions = [v.version + (" (yanked)" if v.yanked else "") for v in reversed(found.document.versions)]
     console.say(f"  versions   {', '.join(versions[:10])}{' ...' if len(versions) > 10 else ''}")  # noqa: PLR2004 - a line
-    state = recorded(_root(settings), ref.name)
+    state = recorded(root_of(settings), ref.name)
     if state is not None and state.version:
         because = f"; in spite of its quarantine, because: {state.allowed}" if state.allowed else ""
         console.say(f"  installed  {state.version}{because}")
@@ -92,16 +94,17 @@ def install(args: argparse.Namespace, console: Console) -> int:
 
     refs = [Ref.parse(text) for text in args.refs]
     settings = config.of_command(args, os.environ)
+    lock = read_lock(Path(FILE)) if args.frozen else None
     with console.progress() as progress:
         done = installing.install(
-            _root(settings),
+            root_of(settings),
             refs,
-            Registries(settings, console.note).remotes(),
-            options=_options(args, settings),
+            Registries(settings, console.note, lock).remotes(),
+            options=replace(options_of(args, settings), lock=lock),
             say=console.note,
             progress=progress,
         )
-    return _installed(console, done)
+    return say_installed(console, done)
 
 
 def update(args: argparse.Namespace, console: Console) -> int:
@@ -112,16 +115,16 @@ def update(args: argparse.Namespace, console: Console) -> int:
     settings = config.of_command(args, os.environ)
     with console.progress() as progress:
         done = installing.update(
-            _root(settings),
+            root_of(settings),
             names,
             Registries(settings, console.note).remotes(),
-            options=_options(args, settings),
+            options=options_of(args, settings),
             say=console.note,
             progress=progress,
         )
     if not done.installed:
         console.note("nothing is installed")
-    return _installed(console, done)
+    return say_installed(console, done)
 
 
 def uninstall(args: argparse.Namespace, console: Console) -> int:
@@ -130,7 +133,7 @@ def uninstall(args: argparse.Namespace, console: Console) -> int:
 
     names = [PluginName(name) for name in args.names]
     settings = config.of_command(args, os.environ)
-    done = removing.uninstall(_root(settings), names, purge_data=args.purge_data, say=console.note)
+    done = removing.uninstall(root_of(settings), names, purge_data=args.purge_data, say=console.note)
     for row in done.uninstalled:
         console.say(f"uninstalled {row.name} {row.version}".rstrip())
         if row.purged:
@@ -162,7 +165,7 @@ def list_installed(args: argparse.Namespace, console: Console) -> int:
     from plugreg import inventory
 
     settings = config.of_command(args, os.environ)
-    found = inventory.list_installed(_root(settings))
+    found = inventory.list_installed(root_of(settings))
     rows = [
         (row.name, row.version, row.status, row.facts.signer.words if row.facts else "?")
         for row in found.plugins
@@ -183,7 +186,7 @@ def verify(args: argparse.Namespace, console: Console) -> int:
     from plugreg import inventory
 
     settings = config.of_command(args, os.environ)
-    found = inventory.verify(_root(settings), [PluginName(name) for name in args.names])
+    found = inventory.verify(root_of(settings), [PluginName(name) for name in args.names])
     for verdict in found.plugins:
         console.say(f"{verdict.name} {verdict.version}: {verdict.verdict}")
     if found.error is not None:
@@ -195,7 +198,8 @@ def verify(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _root(settings: config.Config) -> PluginsRoot:
+def root_of(settings: config.Config) -> PluginsRoot:
+    """Return the plugins root of a command."""
     from plugreg.plugins_root import PluginsRoot
     from plugreg.plugins_root.layout import DEFAULT_PATIENCE_S
     from plugreg.plugins_root.locking import patience_from
@@ -204,12 +208,13 @@ def _root(settings: config.Config) -> PluginsRoot:
     return PluginsRoot.at(settings.root, patience_from(os.environ, DEFAULT_PATIENCE_S), judges(settings))
 
 
-def _options(args: argparse.Namespace, settings: config.Config) -> Options:
+def options_of(args: argparse.Namespace, settings: config.Config) -> Options:
+    """Return what a person decided for a command, and the rules of this machine."""
     from plugreg import trust_policy
     from plugreg.pinning import Options
 
     return Options(
-        prereleases=args.pre,
+        prereleases=getattr(args, "pre", False),
         accept_signer=args.accept_signer,
         accept_registry=args.accept_registry,
         allow_quarantined=getattr(args, "allow_quarantined", ""),
@@ -217,7 +222,8 @@ def _options(args: argparse.Namespace, settings: config.Config) -> Options:
     )
 
 
-def _installed(console: Console, done: Installation) -> int:
+def say_installed(console: Console, done: Installation) -> int:
+    """Say what a command installed."""
     from plugreg.environment import launcher_state
 
     for row in done.installed:
@@ -226,6 +232,7 @@ def _installed(console: Console, done: Installation) -> int:
             "installed": "installed",
             "updated": f"updated from {row.previous}:",
             "unchanged": "unchanged",
+            "rolled_back": f"rolled back from {row.previous}:",
         }[row.change]
         console.say(f"{words} {facts.name} {facts.version}")
         if row.change != "unchanged":

@@ -6,9 +6,12 @@ import argparse
 
 from plugreg.cli.parsing import Parser, Version
 from plugreg.cli.words.authoring import add_authoring, add_publishing
+from plugreg.cli.words.carrying import add_carrying
 from plugreg.cli.words.consuming import add_consuming
+from plugreg.cli.words.locking import add_locking
 from plugreg.cli.words.registry import add_registry
 from plugreg.cli.words.running import add_running
+from plugreg.cli.words.searching import add_searching
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -26,6 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_authoring(commands)
     add_publishing(commands)
     add_registry(commands)
+    add_searching(commands)
     add_consuming(commands)
+    add_carrying(commands)
+    add_locking(commands)
     add_running(commands)
     return parser

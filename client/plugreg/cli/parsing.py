@@ -134,6 +134,42 @@ def yes_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def quarantine_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--allow-quarantined`."""
+    parser.add_argument(
+        "--allow-quarantined",
+        metavar="REASON",
+        default="",
+        help="install a plugin that the registry holds in quarantine; the reason is recorded",
+    )
+
+
+def accept_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--accept-signer` and `--accept-registry`."""
+    parser.add_argument(
+        "--accept-signer",
+        metavar="ID",
+        default="",
+        help="accept this signer in place of the one that the plugin had, or where first uses are refused",
+    )
+    parser.add_argument(
+        "--accept-registry",
+        metavar="ID",
+        default="",
+        help="accept that the plugin now comes from this registry",
+    )
+
+
+def accept_root_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--accept-root`."""
+    parser.add_argument(
+        "--accept-root",
+        metavar="DIGEST",
+        default="",
+        help="accept that the registry now has this root, and no longer the pinned one",
+    )
+
+
 def signing_options(parser: argparse.ArgumentParser) -> None:
     """Add `--key`, `--timestamp-url`, `--identity-token-file`, `--oob` and `--trust-config`."""
     parser.add_argument(

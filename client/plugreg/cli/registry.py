@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from plugreg import config
+from plugreg import config, tokens
 from plugreg.index.folder import IndexFolder
 from plugreg.registries import KnownRegistry, Registries
-from plugreg_schemas.errors import Conflict, NotAvailable
+from plugreg_schemas.errors import Conflict, NotAvailable, UsageError
 from plugreg_schemas.names import Digest
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def add(args: argparse.Namespace, console: Console) -> int:
     registries = Registries(config.of_command(args, os.environ), console.note)
     registries.known()  # a list that is damaged is refused before anyone is asked
     terms = registries.terms(Digest(args.root_digest) if args.root_digest else "")
-    remote = Remote(args.url, terms, insecure_http=args.insecure_http, network=registries.network())
+    token = _token(args, registries)
+    remote = Remote(
+        args.url, terms, insecure_http=args.insecure_http, network=registries.network(), token=token
+    )
     entry = KnownRegistry(
         id=remote.ref.id,
         url=remote.url,
@@ -41,6 +44,8 @@ def add(args: argparse.Namespace, console: Console) -> int:
         return (*(k for k in known if k.url != entry.url), entry)
 
     registries.change(added)
+    if args.token_file:
+        tokens.keep(terms.home, entry.url, token)
     shown = _shown(entry, terms.home)
     console.say(f"added {entry.name}: {entry.url}\n  id   {entry.id}\n  root {_root_of(shown)}")
     console.result(shown)
@@ -53,8 +58,8 @@ def list_known(args: argparse.Namespace, console: Console) -> int:
     rows = [_shown(known, settings.home) for known in Registries(settings).known()]
     if rows:
         console.table(
-            [(row["name"], row["url"], row["id"], _root_of(row)) for row in rows],
-            ("NAME", "URL", "ID", "ROOT"),
+            [(row["name"], row["url"], row["id"], _root_of(row), _token_of(row)) for row in rows],
+            ("NAME", "URL", "ID", "ROOT", "TOKEN"),
         )
     else:
         console.note("no registry is known; add one with `plugreg registry add URL`")
@@ -76,10 +81,25 @@ def remove(args: argparse.Namespace, console: Console) -> int:
         )
     shown = [_shown(entry, settings.home) for entry in gone]
     registries.change(lambda known: tuple(k for k in known if k not in gone))
+    tokens.forget(settings.home, {entry.url for entry in gone})
     registries.forget({entry.id for entry in gone} - {entry.id for entry in registries.known()})
     console.say(f"removed {', '.join(k.name for k in gone)}")
     console.result({"removed": shown})
     return 0
+
+
+def _token(args: argparse.Namespace, registries: Registries) -> str:
+    """Return the token by which a registry that is added is read: what was given, else what is kept."""
+    from plugreg.objects import FILE_SCHEME
+
+    if not args.token_file:
+        chosen = registries.config.token
+        return tokens.checked(chosen, "`PLUGREG_TOKEN`") if chosen else registries.token(args.url)
+    if args.url.startswith(FILE_SCHEME):
+        raise UsageError(
+            "token_not_wanted", "a folder is read without a token", hint="leave `--token-file` away"
+        )
+    return tokens.of_file(args.token_file)
 
 
 def _name(url: str) -> str:
@@ -108,7 +128,11 @@ def _shown(entry: KnownRegistry, home: Path) -> dict[str, Any]:
     """Return a row of `registry list --json`."""
     pin = IndexFolder.of(home, entry.id).pin()
     root = {"version": pin.version, "digest": pin.digest} if pin else None
-    return {**entry.model_dump(), "root": root}
+    return {**entry.model_dump(), "root": root, "token_kept": bool(tokens.kept(home, entry.url))}
+
+
+def _token_of(row: dict[str, Any]) -> str:
+    return "kept" if row["token_kept"] else "none"
 
 
 def _root_of(row: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
     pinned before      that one, and what it was followed by
     --accept-root D    the offered root in place of the pinned one, if it is exactly this
     --root-digest D    the root of this digest, for a registry that is added
+    a lock file        names a root that must lead to the one chosen so, or follow from it; it chooses none
     first use          the newest root that the registry offers, unless `first_use = refuse`
 
 The discovery document names the newest root. That is a claim: only what is pinned by then is a proof.
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from plugreg.index.folder import Pin
 from plugreg.index.verdicts import mismatch, missing
+from plugreg.index.walk import leads_to
+from plugreg.objects import offline
 from plugreg_schemas.errors import IntegrityError, NotAllowed
 from plugreg_schemas.names import Digest
 
@@ -54,6 +57,40 @@ def choose(
             details={"offered": newest.digest},
         )
     return newest, _fetched(where, source, newest)
+
+
+def check_locked(
+    where: str, locked: str, pin: Pin, root: bytes, source: Source, offered: RootRef | None
+) -> None:
+    """Refuse a pinned root that is not of one line with the root that a lock file names.
+
+    `offered` is None where nobody is asked: then only the pinned root and what followed it is known.
+
+    Raises:
+        IntegrityError: `root_changed`.
+        NotAvailable: `offline`.
+    """
+    if locked in {"", pin.digest}:
+        return
+    for version in range(1, min(offered.version if offered else MAX_VERSIONS, MAX_VERSIONS) + 1):
+        content = source.metadata("root", version)
+        if content is not None and Digest.of(content) == locked:
+            older = version < pin.version
+            start, end = (content, pin) if older else (root, Pin(version, Digest(locked)))
+            if version != pin.version and leads_to(start, source, end.version, end.digest):
+                return
+            break
+    else:
+        if offered is None:
+            raise offline(f"this machine does not have the root `{locked}` of {where}, which is locked")
+    raise IntegrityError(
+        "root_changed",
+        f"the root of {where} that is pinned here is `{pin.digest}`, "
+        f"and the lock file names `{locked}`, from which it does not follow",
+        hint="one of both is another registry. Ask its operator for the digest; "
+        "if the pinned one is right, `plugreg lock` writes it into the file",
+        details={"pinned": pin.digest, "offered": locked},
+    )
 
 
 def changed(where: str, pinned: Pin, offered: Digest) -> IntegrityError:

@@ -160,7 +160,9 @@ def from_registry(where: str, objects: Objects, discovery: Discovery, terms: Ter
 
 
 def from_copy(where: str, objects: Objects, discovery: Discovery, terms: Terms) -> SignedIndex:
-    """Verify the state that a folder has, of any bearable age, and pin its root at the first use.
+    """Verify the state that a folder, or for a lock file a registry, has; it may have any bearable age.
+
+    Its root is pinned at the first use.
 
     Raises:
         PlugregError: as `from_registry`; Unverifiable `index_too_old`.
@@ -188,7 +190,9 @@ def from_kept(where: str, registry: str, terms: Terms) -> SignedIndex:
         root = folder.pinned_root(pin)
         if root is None:
             raise mismatch(where, "root")
-        reader = Walk(where, root, Kept(where, folder), allow_old=terms.allow_old_index)
+        kept = Kept(where, folder)
+        reader = Walk(where, root, kept, allow_old=terms.allow_old_index)
+        roots.check_locked(where, _locked_root(terms, registry), pin, root, kept, None)
     _check_registry(where, registry, reader)
     return _aged(where, SignedIndex(where, folder, reader, terms), terms)
 
@@ -219,11 +223,17 @@ def _opened(
             if before is not None:
                 _check_root(where, pin, root, source, discovery)
             raise
+        locked = _locked_root(terms, registry)
+        roots.check_locked(where, locked, pin, root, source, discovery.trust.root)
         index = SignedIndex(where, folder, reader, terms)
         if before != pin:
             index.tell(f"note: pinned the root {pin.digest} of the registry {where} (`{registry}`)")
         folder.set_pin(pin, root)
     return index
+
+
+def _locked_root(terms: Terms, registry: str) -> str:
+    return (terms.locked_roots or {}).get(registry, "")
 
 
 def _check_registry(where: str, registry: str, reader: Online | Walk) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 FirstUse = Literal["pin", "refuse"]
@@ -26,6 +26,9 @@ class Terms:
     `accept_root` and `root_digest` are digests: the first is taken in place of another pinned root, the
     second is what a registry is added by. `offline`: nothing is asked of anyone. `allow_old_index`: an index
     without network may have any age. `say` is told what a person should know of an index.
+
+    `locked_roots` are the roots by registry that a lock file names: the pinned root must belong to the same
+    line. Where there is a lock file, an index may be as old as one without a network; None: there is none.
     """
 
     home: Path
@@ -36,3 +39,4 @@ class Terms:
     root_digest: str = ""
     patience_s: float = PATIENCE_S
     say: Callable[[str], None] = silent
+    locked_roots: Mapping[str, str] | None = None

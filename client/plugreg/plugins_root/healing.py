@@ -50,7 +50,8 @@ def tidy_store(root: PluginsRoot, name: str, say: Say) -> None:
     if not is_folder(folder):
         return
     active = root.linked(name)
-    keep = {part.name for entry in _worth_keeping(root, name, active) for part in entry.parts}
+    entries = [active, *kept_beside(root, active)[:KEPT_BESIDE]] if active else []
+    keep = {part.name for entry in entries for part in entry.parts}
     for found in names_in(folder):
         if found not in keep and not discard(root.staging, folder / found):
             _deferred(root, f"{name}/{found}", say)
@@ -58,13 +59,11 @@ def tidy_store(root: PluginsRoot, name: str, say: Say) -> None:
         folder.rmdir()
 
 
-def _worth_keeping(root: PluginsRoot, name: str, active: StoreEntry | None) -> list[StoreEntry]:
-    """The active release, damaged or not, and the newest others that are whole."""
-    if active is None:
-        return []
-    others = [entry for entry in root.entries(name) if entry.key != active.key and entry.is_complete()]
-    others.sort(key=lambda entry: entry.facts.stat().st_mtime_ns, reverse=True)
-    return [active, *others[:KEPT_BESIDE]]
+def kept_beside(root: PluginsRoot, active: StoreEntry) -> list[StoreEntry]:
+    """Return the whole releases of a plugin beside the active one, the newest installed first."""
+    others = [entry for entry in root.entries(active.name) if entry.key != active.key]
+    whole = [entry for entry in others if entry.is_complete()]
+    return sorted(whole, key=lambda entry: entry.facts.stat().st_mtime_ns, reverse=True)
 
 
 def _restore_record(root: PluginsRoot, name: str) -> None:

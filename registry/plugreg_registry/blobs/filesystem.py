@@ -10,13 +10,16 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from plugreg_registry.blobs.folders import make_public, store_faults, sync_folder
 from plugreg_registry.ports import Over, check_key
+from plugreg_registry.records import StoredObject
 from plugreg_schemas.errors import Conflict, NotAvailable, Temporary
 
 if TYPE_CHECKING:
@@ -78,6 +81,24 @@ class FilesystemBlobs:
         found = (path for path in top.rglob("*") if path.is_file() and not path.name.startswith(_UNFINISHED))
         yield from sorted(path.relative_to(self.folder).as_posix() for path in found)
 
+    def objects(self, folder: str) -> Iterator[StoredObject]:
+        """See `Inventory.objects`."""
+        for path in (self.folder / check_key(folder)).rglob("*"):
+            if not path.name.startswith(_UNFINISHED):
+                with suppress(FileNotFoundError):
+                    found = path.stat()
+                    if stat.S_ISREG(found.st_mode):
+                        yield StoredObject(
+                            path.relative_to(self.folder).as_posix(), found.st_size, _time(found.st_mtime)
+                        )
+
+    def changed(self, key: str) -> datetime | None:
+        """See `Inventory.changed`."""
+        try:
+            return _time((self.folder / check_key(key)).stat().st_mtime)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def sweep(self) -> int:
         """Remove what crashed writers left half-written and return how much that was."""
         swept = 0
@@ -137,6 +158,10 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _changed(target: Path) -> Conflict:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from plugreg_registry.ports import LockPurpose
 
-_FILES: Final = 64
+_FILES: Final = 4096
+"""So many that of fifty publishes at once hardly two share one."""
 _ASKED_FOR_SECONDS: Final = 3600
 """Much longer than anything that is held by a name."""
 
@@ -37,10 +38,10 @@ class FileLocks:
     @contextmanager
     def __call__(self, purpose: LockPurpose, name: str) -> Iterator[None]:
         """See `Lock`."""
-        place = hashlib.sha256(name.encode()).digest()[0] % _FILES
+        place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:2]) % _FILES
         with store_faults(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = (self.folder / f"{purpose}-{place:02}").open("ab")
+            file = (self.folder / f"{purpose}-{place:04}").open("ab")
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

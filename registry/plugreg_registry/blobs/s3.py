@@ -20,13 +20,14 @@ from botocore.exceptions import ClientError
 from plugreg_registry.blobs.bucket import STAGING, status_of
 from plugreg_registry.object_kinds import ObjectKind, kind_of
 from plugreg_registry.ports import Over, check_key
+from plugreg_registry.records import StoredObject
 from plugreg_schemas.errors import Conflict, NotAvailable, PlugregError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from botocore.response import StreamingBody
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, HeadObjectOutputTypeDef
 
     from plugreg_registry.blobs.bucket import OpenBucket
     from plugreg_registry.ports import Source
@@ -82,14 +83,23 @@ class S3Blobs:
         """See `BlobStore.keys`."""
         yield from (key for key, _ in self.bucket.listed(f"{check_key(prefix)}/"))
 
+    def objects(self, folder: str) -> Iterator[StoredObject]:
+        """See `Inventory.objects`."""
+        pages = self.bucket.client.get_paginator("list_objects_v2")
+        with self.bucket.faults():
+            for page in pages.paginate(**self.bucket.below(f"{check_key(folder)}/")):
+                for entry in page.get("Contents", ()):
+                    yield StoredObject(self.bucket.key(entry["Key"]), entry["Size"], entry["LastModified"])
+
+    def changed(self, key: str) -> datetime | None:
+        """See `Inventory.changed`."""
+        found = self._head(key)
+        return found["LastModified"] if found else None
+
     def size(self, key: str) -> int | None:
         """Return the bytes of an object, or None if there is none."""
-        check_key(key)
-        try:
-            with self.bucket.faults():
-                return self.bucket.client.head_object(**self.bucket.at(key))["ContentLength"]
-        except NotAvailable:
-            return None
+        found = self._head(key)
+        return found["ContentLength"] if found else None
 
     def span(self, key: str, start: int, end: int) -> BinaryIO:
         """Open the bytes `start` to `end` (not included) of an object. Raises as `open`."""
@@ -165,6 +175,14 @@ class S3Blobs:
         kind = kind_of(key, self.index_max_age) or _OURS
         return {"ContentType": kind.media_type, "CacheControl": kind.cache, **self.bucket.encrypted}
 
+    def _head(self, key: str) -> HeadObjectOutputTypeDef | None:
+        check_key(key)
+        try:
+            with self.bucket.faults():
+                return self.bucket.client.head_object(**self.bucket.at(key))
+        except NotAvailable:
+            return None
+
     def _get(self, key: str, **more: Any) -> Any:  # noqa: ANN401 - boto3's answers are dictionaries
         try:
             with self.bucket.faults():
@@ -186,6 +204,8 @@ class S3Access:
     """`DirectAccess` to a bucket: addresses that are signed by us, for clients."""
 
     bucket: OpenBucket
+    cache: str = ""
+    """Cache-Control of downloads, in place of what is kept with the objects."""
 
     def upload_url(self, session: str, size: int, seconds: int) -> str:
         """See `DirectAccess.upload_url`."""
@@ -194,8 +214,12 @@ class S3Access:
 
     def download_url(self, key: str, method: str) -> str:
         """See `DirectAccess.download_url`."""
-        action = "head_object" if method == "HEAD" else "get_object"
-        return self._signed(action, self.bucket.at(check_key(key)), PRESIGNED_SECONDS)
+        params: dict[str, Any] = {**self.bucket.at(check_key(key))}
+        if method == "HEAD":
+            return self._signed("head_object", params, PRESIGNED_SECONDS)
+        if self.cache:
+            params["ResponseCacheControl"] = self.cache
+        return self._signed("get_object", params, PRESIGNED_SECONDS)
 
     def _signed(self, action: Any, params: dict[str, Any], seconds: int) -> str:  # noqa: ANN401 - a name
         with self.bucket.faults():

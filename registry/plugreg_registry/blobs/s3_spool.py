@@ -41,12 +41,13 @@ _COPY_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """What is there of an upload: the keys that make it up in this order, and their bytes."""
+    """What is there of an upload: the keys that make it up in this order, their bytes, and every key."""
 
     run: int = 0
     """The newest run; 0 if there is none."""
     keys: tuple[str, ...] = ()
     size: int = 0
+    every: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class S3Spool:
         with self._alone(session):
             arrived = self._arrived(session)
             if offset == 0:
-                self.remove(session)
+                for key in arrived.every:
+                    self.blobs.delete(key)
                 yield _PieceWriter(self.blobs, session, arrived.run + 1)
             elif offset == arrived.size:
                 yield _PieceWriter(self.blobs, session, arrived.run, offset, len(arrived.keys))
@@ -109,14 +111,14 @@ class S3Spool:
         folder = staging_folder(_checked(session))
         listed = dict(self.blobs.bucket.listed(folder))
         if (direct := direct_key(session)) in listed:
-            return _Arrived(0, (direct,), listed[direct])
+            return _Arrived(0, (direct,), listed[direct], tuple(listed))
         pieces = [found for key in listed if (found := _PIECE.fullmatch(key.removeprefix(folder)))]
         run = max((int(piece[1]) for piece in pieces), default=0)
         keys, size = [], 0
         while (key := piece_key(session, run, size)) in listed and listed[key]:
             keys.append(key)
             size += listed[key]
-        return _Arrived(run, tuple(keys), size)
+        return _Arrived(run, tuple(keys), size, tuple(listed))
 
     def _copy(self, key: str, copy: IO[bytes], most: int) -> None:
         with suppress(NotAvailable), self.blobs.open(key) as piece:

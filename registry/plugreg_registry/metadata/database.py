@@ -81,6 +81,12 @@ def without_limits(connection: Connection) -> None:
         postgres.without_limits(connection)
 
 
+def planned_anew(connection: Connection) -> None:
+    """Let every statement of this transaction be planned by its own values, and not once for all."""
+    if _is_server(connection.engine):
+        postgres.planned_anew(connection)
+
+
 def repeated(work: Callable[[], Done]) -> Done:
     """Do work in a transaction of its own, again if another transaction came first."""
     for _ in range(ATTEMPTS - 1):
@@ -94,7 +100,7 @@ def repeated(work: Callable[[], Done]) -> Done:
 @contextmanager
 def _transaction(engine: Engine, options: Mapping[str, Any]) -> Iterator[Connection]:
     with (
-        _faults(engine),
+        faults(engine),
         engine.connect().execution_options(**options) as connection,
         connection.begin(),
     ):
@@ -102,7 +108,7 @@ def _transaction(engine: Engine, options: Mapping[str, Any]) -> Iterator[Connect
 
 
 @contextmanager
-def _faults(engine: Engine) -> Iterator[None]:
+def faults(engine: Engine) -> Iterator[None]:
     """Turn what the database says into what the ports promise."""
     try:
         yield

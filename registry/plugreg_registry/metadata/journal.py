@@ -66,6 +66,11 @@ class DatabaseJournal:
                 for row in connection.execute(newer)
             )
 
+    def newest(self) -> int:
+        """See `Journal.newest`."""
+        with reading(self.engine) as connection:
+            return connection.execute(select(func.max(AUDIT.c.serial))).scalar() or 0
+
 
 def _new(connection: Connection, entries: Sequence[AuditEntry]) -> Sequence[AuditEntry]:
     plugins = {entry.plugin for entry in entries}

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-LEASE_SECONDS: Final = 30.0
+LEASE_SECONDS: Final = 8.0
+"""Less than a publish waits for the index, so the death of another machine's publisher is waited out by it.
+
+A holder who is slower loses nothing: the store takes only the state that follows the one it has.
+"""
 _INDEX: Final = "index"
 
 
@@ -53,12 +57,15 @@ class DatabaseLease:
             connection.execute(update(LEASES).where(*mine).values(holder="", expires=0))
 
     def _held(self, connection: Connection) -> bool:
-        """Whether another holds the lease and may be at work."""
+        """Whether another holds the lease and may be at work.
+
+        None ends later than a lease from now on: the clock has gone back, and it is over.
+        """
         row = connection.execute(select(LEASES).where(LEASES.c.name == _INDEX)).one_or_none()
         return (
             row is not None
             and row.holder not in {"", self.holder}
-            and row.expires > milliseconds(connection)
+            and 0 < row.expires - milliseconds(connection) <= int(max(self.seconds, LEASE_SECONDS) * 1000)
             and self.may_live(row.holder)
         )
 

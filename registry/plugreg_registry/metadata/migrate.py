@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from plugreg_registry.databases import Database, Server
+    from plugreg_registry.settings import Settings
 
 HEAD: Final = "0008"
 """The newest revision in `migrations/versions`."""
@@ -46,6 +47,20 @@ def is_there(database: Database) -> bool:
     if isinstance(database, Path):
         return database.is_file()
     return _revision(database) is not None
+
+
+def check_data(settings: Settings) -> None:
+    """Refuse to work on a registry that is not there.
+
+    Raises:
+        UsageError: `data_missing`. Temporary: `store_unavailable`.
+    """
+    if not is_there(settings.database):
+        raise UsageError(
+            "data_missing",
+            f"there is no registry in `{settings.data}`",
+            hint="`plugreg-registry init` makes one; `--data` names another",
+        )
 
 
 def migrate(database: Database) -> bool:

@@ -90,6 +90,11 @@ def without_limits(connection: Connection) -> None:
     driver.patience = None
 
 
+def planned_anew(connection: Connection) -> None:
+    """Let every statement of a transaction be planned by its values, and not be compiled: it runs once."""
+    connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off")
+
+
 def fault(engine: Engine, error: DBAPIError) -> Temporary | None:
     """Return what an error of the driver means; None if it is a mistake of ours, which nobody waits out.
 
@@ -144,6 +149,7 @@ def _prepare(connection: DBAPIConnection, _record: object) -> None:
     cursor.execute(
         f"SET lock_timeout = '{LOCK_SECONDS}s'; SET statement_timeout = '{STATEMENT_SECONDS}s'; "
         f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; "
+        "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; "
         "SELECT set_config('synchronous_commit', 'on', false) "
         "WHERE current_setting('synchronous_commit') = 'off'"
     )

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, Row, insert, select, update
 
 from plugreg_registry.metadata.database import reading, repeated, writing
 from plugreg_registry.metadata.tables import PLUGINS, RELEASES, STATEMENTS
+from plugreg_registry.metadata.usage import count, used
 from plugreg_registry.ports import lookalike
 from plugreg_registry.records import Facts, PluginRecord, StoredRelease, StoredStatement
 from plugreg_schemas.fields import format_time
@@ -20,14 +21,18 @@ from plugreg_schemas.names import Digest, PluginName
 from plugreg_schemas.trust.identity import parse_signer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from plugreg_registry.quotas import Usage
     from plugreg_schemas.manifest import Format
 
 KEPT_ROWS: Final = 4096
 """Releases kept in memory by one process: those of a few plugins with a thousand versions."""
 KEPT_RECORDS: Final = 16
 """Plugins kept in memory by one process, so that those with many versions are not read for every question."""
+ASKED_AT_ONCE: Final = 5000
+"""Values in one statement: both databases take more."""
+_NAMING: Final = (RELEASES.c.digest, RELEASES.c.attestation, RELEASES.c.provenance, STATEMENTS.c.digest)
 _RELEASE_COLUMNS: Final = tuple(column.name for column in RELEASES.columns)
 
 
@@ -66,11 +71,26 @@ class DatabaseReleases:
             revision = connection.execute(select(PLUGINS.c.revision).where(PLUGINS.c.name == name)).scalar()
             return self._load(connection, name, revision)
 
-    def change(self, name: str, decide: Callable[[PluginRecord | None], PluginRecord]) -> PluginRecord:
+    def change(
+        self,
+        name: str,
+        decide: Callable[[PluginRecord | None], PluginRecord],
+        afford: Callable[[Usage], object] = bool,
+    ) -> PluginRecord:
         """See `Releases.change`."""
-        return repeated(lambda: self._change(name, decide))
+        return repeated(lambda: self._change(name, decide, afford))
 
-    def _change(self, name: str, decide: Callable[[PluginRecord | None], PluginRecord]) -> PluginRecord:
+    def used(self, signer: str) -> Usage:
+        """See `Releases.used`."""
+        with reading(self.engine) as connection:
+            return used(connection, signer)
+
+    def _change(
+        self,
+        name: str,
+        decide: Callable[[PluginRecord | None], PluginRecord],
+        afford: Callable[[Usage], object],
+    ) -> PluginRecord:
         with writing(self.engine) as connection:
             before = self._load(connection, name, _lock(connection, name))
             after = decide(before)
@@ -81,6 +101,8 @@ class DatabaseReleases:
                 _claim(connection, name)
             known = (len(before.statements), len(before.releases)) if before else (0, 0)
             _append(connection, after, *known)
+            for release in after.releases[known[1] :]:
+                count(connection, release, afford, claims=before is None)
         return self._known.keep(after)
 
     def _load(self, connection: Connection, name: str, revision: int | None) -> PluginRecord | None:
@@ -92,6 +114,17 @@ class DatabaseReleases:
         """See `Releases.lookalike`."""
         with reading(self.engine) as connection:
             return _lookalike(connection, name)
+
+    def named(self, digests: Collection[Digest]) -> Collection[Digest]:
+        """See `Releases.named`."""
+        wanted = [str(digest) for digest in digests]
+        found: set[str] = set()
+        with reading(self.engine) as connection:
+            for column in _NAMING:
+                for start in range(0, len(wanted), ASKED_AT_ONCE):
+                    some = column.in_(wanted[start : start + ASKED_AT_ONCE])
+                    found.update(connection.execute(select(column).where(some)).scalars())
+        return {digest for digest in digests if digest in found}
 
 
 def _lock(connection: Connection, name: str) -> int | None:

@@ -8,6 +8,10 @@
     audit        what was accepted, in order
     leases       who does now what one process does at a time
     leftovers    objects that the index has replaced, and since when
+    tokens       who may read, by the hash of a secret
+    usage        what identities have used up: bytes in all, and publishes and new names of one day
+    search       what plugins are found by, made from their records; each database has an index of the words
+                 that only itself knows (`search_words`, `lexemes`)
 
 Text is in the order of its bytes on every database (`columns.words`). Times are RFC 3339 text in UTC,
 except those that are compared: seconds since 1970, and milliseconds for a lease.
@@ -135,4 +139,43 @@ LEASES: Final = Table(
     Column("holder", words(200), nullable=False),
     Column("token", BigInteger, nullable=False),
     Column("expires", BigInteger, nullable=False),
+)
+
+SEARCH: Final = Table(
+    "search",
+    METADATA,
+    Column("id", NUMBER, primary_key=True, autoincrement=False),
+    Column("name", words(64), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("made", Integer, nullable=False),
+    Column("standing", Integer, nullable=False),
+    Column("age", BigInteger, nullable=False),
+    Column("words", words(), nullable=False),
+    Column("shown", Text, nullable=False),
+    UniqueConstraint("name"),
+    Index("ix_search_standing", "standing", "name"),
+    Index("ix_search_age", "age", "name"),
+)
+
+TOKENS: Final = Table(
+    "tokens",
+    METADATA,
+    Column("id", words(20), primary_key=True),
+    Column("name", words(100), nullable=False),
+    Column("scope", words(10), nullable=False),
+    Column("hash", words(64), nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=True),
+    Column("used", BigInteger, nullable=True),
+    UniqueConstraint("hash"),
+)
+
+USAGE: Final = Table(
+    "usage",
+    METADATA,
+    Column("signer", words(), primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("day", Integer, nullable=False),
+    Column("publishes", Integer, nullable=False),
+    Column("names", Integer, nullable=False),
 )

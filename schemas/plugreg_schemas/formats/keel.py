@@ -151,6 +151,7 @@ def _manifest(value: Mapping[str, Any], tree: Tree, report: Report) -> Manifest:
         authors=report.texts(value.get("authors", []), "authors"),
         keywords=report.texts(value.get("keywords", []), "keywords"),
         components=_components(value, kind, tree, report),
+        tools=_tools(value.get("provides")),
         runtime_kind=kind,
         details=dict(value),
     )
@@ -225,6 +226,12 @@ def _components(value: Mapping[str, Any], kind: str, tree: Tree, report: Report)
         return Component("ui", (page,)), Component("backend", (command,))
     runtime: Sidecar | Webview | None = page if kind == "webview" else command
     return (Component("main", (runtime,)),) if runtime else ()
+
+
+def _tools(provides: object) -> tuple[str, ...]:
+    """Return the names of the tools; what is wrong with them was said by `_provides`."""
+    names = provides.get("tools") if isinstance(provides, dict) else None
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def _provides(value: object, kind: str, tree: Tree, report: Report) -> Webview:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugreg.cli.parsing import (
+    accept_options,
+    accept_root_option,
     command,
     offline_options,
+    quarantine_option,
     registry_option,
     root_option,
     trust_option,
@@ -40,11 +43,11 @@ def add_consuming(commands: Commands) -> None:
     install.add_argument(
         "refs", metavar="NAME[@RANGE]", nargs="+", help="a plugin, and the versions to choose from"
     )
+    quarantine_option(install)
     install.add_argument(
-        "--allow-quarantined",
-        metavar="REASON",
-        default="",
-        help="install a plugin that the registry holds in quarantine; the reason is recorded",
+        "--frozen",
+        action="store_true",
+        help="only as `plugreg.lock` in this folder says, also from a registry that is not renewed any more",
     )
     _installing_options(install)
     update = command(
@@ -178,22 +181,6 @@ def _installing_options(parser: argparse.ArgumentParser) -> None:
     root_option(parser)
     trust_option(parser)
     parser.add_argument("--pre", action="store_true", help="prereleases too")
-    parser.add_argument(
-        "--accept-signer",
-        metavar="ID",
-        default="",
-        help="accept this signer in place of the one that the plugin had, or where first uses are refused",
-    )
-    parser.add_argument(
-        "--accept-registry",
-        metavar="ID",
-        default="",
-        help="accept that the plugin now comes from this registry",
-    )
-    parser.add_argument(
-        "--accept-root",
-        metavar="DIGEST",
-        default="",
-        help="accept that the registry now has this root, and no longer the pinned one",
-    )
+    accept_options(parser)
+    accept_root_option(parser)
     yes_option(parser)

@@ -27,6 +27,12 @@ def add_registry(commands: Commands) -> None:
         default="",
         help="the digest of its root, as its operator says (default: the root that it offers is pinned)",
     )
+    add.add_argument(
+        "--token-file",
+        metavar="FILE|-",
+        default="",
+        help="the file of the token by which it is read, or the standard input; it is kept for this registry",
+    )
     add.add_argument("--insecure-http", action="store_true", help="allow plain http to another machine")
     ca_option(add)
     command(
