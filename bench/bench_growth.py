@@ -78,7 +78,7 @@ def _copy_rows(file: Path, names: Sequence[str]) -> None:
                 f"SELECT {', '.join(kept)} FROM {table} WHERE {key} = ? LIMIT 1",  # noqa: S608 - our tables
                 (SEED,),
             ).fetchall():
-                into = f"INSERT INTO {table} ({', '.join([*own, *unique, *kept])}) "  # noqa: S608
+                into = f"INSERT INTO {table} ({', '.join([*own, *unique, *kept])}) "
                 into += f"VALUES ({', '.join('?' * len(columns))})"
                 database.executemany(
                     into, [[name] * len(own) + [_digest(name)] * len(unique) + list(row) for name in names]

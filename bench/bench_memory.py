@@ -78,8 +78,8 @@ def measure(registry: RegistryProcess, sigstore: LocalSigstore) -> list[float]:
     publish(author, sigstore, 0)
     look(registry, "Sigstore and S3 loaded")
     digest = author.document("demo")["versions"][0]["digest"][7:]
-    paths = ("/index/plugins/demo.json", f"/blobs/sha256/{digest}")
-    paths += ("/v1/resolve?plugin=demo&host=cursor", "/v1/plugins?q=demo")
+    asked = ("/v1/resolve?plugin=demo&host=cursor", "/v1/plugins?q=demo")
+    paths = ("/index/plugins/demo.json", f"/blobs/sha256/{digest}", *asked)
     address, held = urlsplit(registry.url).netloc, []
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         for turn in range(1, LOOKS + 1):

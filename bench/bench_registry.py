@@ -6,6 +6,7 @@ loopback, with one worker process on each side, two threads and 32 connections, 
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import sqlite3
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.support.publisher import Author, ask, bundle_of, plugin, plugin_files
+from tests.support.publisher import Author, ask, bundle_of, digest_of, plugin, plugin_files
 from tests.support.registries import RegistryProcess, running
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ def multiply(registry: RegistryProcess, name: str) -> None:
         columns = [row[1] for row in database.execute("PRAGMA table_info(releases)")]
         (first,) = database.execute("SELECT * FROM releases WHERE plugin = ?", (name,)).fetchall()
         for place in range(1, VERSIONS):
-            digest = f"sha256:{place:064x}"
-            new = {"place": place, "version": f"1.0.{place}", "digest": digest, "attestation": digest}
+            digest, signed = (digest_of(f"{place}{what}".encode()) for what in ("bundle", "statement"))
+            new = {"place": place, "version": f"1.0.{place}", "digest": digest, "attestation": signed}
             row = dict(zip(columns, first, strict=True)) | new
             marks = ", ".join("?" * len(row))
             database.execute(f"INSERT INTO releases VALUES ({marks})", tuple(row.values()))  # noqa: S608 - marks
@@ -137,8 +138,12 @@ def many_versions(registry: RegistryProcess, author: Author) -> None:
     first, *rest = times
     p50, worst = statistics.median(rest), max(rest)
     print(f"{'publish as version 1,000':<28} p50 {p50:.1f} ms   max {worst:.1f} ms   first {first:.1f} ms")
-    size = len(ask(registry.url + "index/plugins/many.json").body)
-    print(f"{'document of 1,050 versions':<28} {size / 1000:.0f} kB")
+    sent = ask(registry.url + "index/plugins/many.json", headers={"accept-encoding": "gzip"})
+    size, packed = len(sent.body), len(gzip.compress(sent.body, 6))
+    how = sent.headers.get("content-encoding", "as it is")
+    print(
+        f"{'document of 1,050 versions':<28} sent {how}: {size / 1000:.0f} kB   gzip {packed / 1000:.0f} kB"
+    )
     question = registry.url + "v1/resolve?plugin=many&host=cursor"
     asked = []
     for _ in range(MORE_VERSIONS):

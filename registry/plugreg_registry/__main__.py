@@ -97,7 +97,7 @@ def _init(arguments: argparse.Namespace) -> None:
 
 
 def _migrate(arguments: argparse.Namespace) -> None:
-    from plugreg_registry.metadata.migrate import HEAD, migrate  # noqa: PLC0415 - as above
+    from plugreg_registry.metadata.migrate import migrate, revision_of  # noqa: PLC0415 - as above
 
     settings = _settings(arguments)
     if isinstance(settings.database, Path) and not settings.data.is_dir():
@@ -107,7 +107,8 @@ def _migrate(arguments: argparse.Namespace) -> None:
             hint="`plugreg-registry init` makes one; `--data` names another",
         )
     done = migrate(settings.database)
-    _say(f"database  {settings.database}", f"revision  {HEAD}{'' if done else ' already'}")
+    found = revision_of(settings.database)
+    _say(f"database  {settings.database}", f"revision  {found}{'' if done else ' already'}")
 
 
 def _rotate(arguments: argparse.Namespace) -> None:

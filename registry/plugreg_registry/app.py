@@ -8,15 +8,16 @@ create     the application of one process
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import io
 import os
 import secrets
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
 from sqlalchemy import text
@@ -28,6 +29,7 @@ from plugreg_registry.catalog import Catalog
 from plugreg_registry.ceremony import Trusted, root_ref
 from plugreg_registry.chores import doing
 from plugreg_registry.connections import affordable
+from plugreg_registry.description import describe_problems
 from plugreg_registry.draining import Draining
 from plugreg_registry.feeds import Feeds
 from plugreg_registry.front import LOG, Front, log_to_stderr
@@ -88,6 +90,10 @@ if TYPE_CHECKING:
     from plugreg_registry.signed_files import RootFile
     from plugreg_registry.stores import Store
     from plugreg_schemas.names import Digest
+
+
+_ARENA_MAX: Final = -8
+"""`M_ARENA_MAX` of <malloc.h>."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +310,15 @@ def _sigstore(settings: Settings) -> SigstoreVerifier:
     return SigstoreVerifier(lambda: settings.trust_config)
 
 
+def _share_heaps() -> None:
+    """Let threads share two heaps of the C library. By default each has one, and gives nothing back."""
+    with suppress(AttributeError, OSError):  # another C library, which does not do so
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
+
+
 def application(settings: Settings) -> ASGIApp:
     """Return the ASGI application over a prepared data folder."""
+    _share_heaps()
     count_steps()
     registry = compose(settings)
 
@@ -327,12 +340,14 @@ def application(settings: Settings) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        separate_input_output_schemas=False,  # what a document leaves out is its default
         telemetry={"tracing": False, "metrics": False, "logs": False},  # it would show secret paths
     )
     api.include_router(publish_routes(registry.services))
     api.include_router(query_routes(registry.services))
     api.include_router(operation_routes(registry.services))
     answer_problems(api)
+    describe_problems(api)
     plane: ASGIApp = read_plane(settings, registry.store)
     asked: ASGIApp = api
     if settings.readers == "tokens":

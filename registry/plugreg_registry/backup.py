@@ -20,7 +20,7 @@ from plugreg_registry.archive import CONTENT, KEYS, Archive, Manifest
 from plugreg_registry.blobs.filesystem import FilesystemBlobs
 from plugreg_registry.blobs.folders import PRIVATE, set_mode, store_faults
 from plugreg_registry.metadata.database import open_database
-from plugreg_registry.metadata.migrate import HEAD
+from plugreg_registry.metadata.migrate import HEAD, check_same
 from plugreg_registry.metadata.rows import read_tables
 from plugreg_registry.named import named_by
 from plugreg_registry.operating import opened
@@ -60,11 +60,12 @@ def back_up(settings: Settings, folder: Path, *, keys: bool) -> Copied:
     """Copy a registry into a folder, which may hold an earlier copy of it, and check the copy.
 
     Raises:
-        UsageError: `data_missing`, `backup_folder_taken`. NotAvailable: `index_missing`. Temporary:
-        `backup_busy`, `index_unusable`, `store_unavailable`. NoSpace: `disk_full`. IntegrityError:
+        UsageError: `data_missing`, `database_newer`, `backup_folder_taken`. NotAvailable: `index_missing`.
+        Temporary: `backup_busy`, `index_unusable`, `store_unavailable`. NoSpace: `disk_full`. IntegrityError:
         `backup_damaged`: what was written cannot be read again.
     """
     with opened(settings) as registry, store_faults(folder), _alone(folder):
+        check_same(settings.database)
         archive = Archive(FilesystemBlobs(folder / CONTENT))
         _check_same(archive, registry, folder)
         copied = _copy(settings, registry, archive, folder)

@@ -15,7 +15,7 @@ GET /livez, /readyz, /metrics
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,13 +24,26 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from plugreg_registry.catalog import Catalog
-from plugreg_registry.feeds import AUDIT, CHANGES, MAX_ENTRIES, MAX_WAIT_SECONDS, Feeds, read_slice
+from plugreg_registry.description import (
+    OFFSET,
+    RESOLUTION,
+    VERSION,
+    asks,
+    problems,
+    searches,
+    shows,
+    slices,
+    takes,
+    takes_bytes,
+)
+from plugreg_registry.feeds import AUDIT, CHANGES, Feeds, read_slice
 from plugreg_registry.limits import content_length, read_request
 from plugreg_registry.metrics import CONTENT_TYPE, Metrics
 from plugreg_registry.problems import (
@@ -41,14 +54,12 @@ from plugreg_registry.problems import (
     problem_of,
 )
 from plugreg_registry.publishing import Publishing
-from plugreg_registry.questions import LISTS, PARAMETERS, read_question
-from plugreg_registry.search_questions import DEFAULT_PAGE, MAX_PAGE, SORTS, STATUSES, read_search
-from plugreg_registry.search_questions import PARAMETERS as SEARCH_PARAMETERS
+from plugreg_registry.questions import read_question
+from plugreg_registry.search_questions import read_search
 from plugreg_registry.searching import Finder
 from plugreg_registry.uploads import Part, Uploads
 from plugreg_registry.waiting import Watch
 from plugreg_schemas.api import (
-    PROBLEM_TYPE,
     AuditPage,
     ChangesPage,
     PluginDocument,
@@ -62,7 +73,6 @@ from plugreg_schemas.api import (
 )
 from plugreg_schemas.documents import canonical_json
 from plugreg_schemas.errors import InvalidInput, PlugregError
-from plugreg_schemas.search import KNOWN, MAX_TEXT
 
 WRITE_BYTES: Final = 1 << 20
 """Bytes of an upload gathered before they are written: small enough for memory, large enough for disks."""
@@ -72,9 +82,6 @@ REQUEST_ID: Final = "plugreg.request_id"
 """Where in the ASGI scope the front puts the id of a request."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    "default": {"description": "Problem", "content": {PROBLEM_TYPE: {"schema": {"type": "object"}}}}
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +106,34 @@ class Services:
 
 def publish_routes(services: Services) -> APIRouter:
     """Return the routes that write."""
-    router = APIRouter(prefix="/v1", tags=["publish"], responses=_ERRORS)
+    router = APIRouter(prefix="/v1", tags=["publish"])
     publishing, uploads = services.publishing, services.uploads
     commits = anyio.CapacityLimiter(COMMITS_AT_ONCE)
 
     @router.post(
         "/publish",
         status_code=202,
-        openapi_extra=_takes(PublishRequest),
-        responses={202: {"model": PublishSession}, 200: {"model": Receipt}},
+        openapi_extra=takes(PublishRequest),
+        responses={
+            202: {"model": PublishSession},
+            200: {"model": Receipt},
+            **problems(403, 409, 410, 413, 422, 507),
+        },
     )
     async def publish(request: Request) -> Response:
         answer = await run_sync(publishing.begin, await read_request(request, PublishRequest))
         return _json(answer, 200 if isinstance(answer, Receipt) else 202)
 
-    @router.head("/uploads/{secret}", status_code=204)
+    @router.head("/uploads/{secret}", status_code=204, responses={204: OFFSET, **problems(404, 422)})
     async def offset(secret: str) -> Response:
         return _offset(await run_sync(uploads.offset, secret))
 
-    @router.put("/uploads/{secret}", status_code=204)
+    @router.put(
+        "/uploads/{secret}",
+        status_code=204,
+        openapi_extra=takes_bytes(),
+        responses={204: OFFSET, **problems(404, 409, 413, 422, 507)},
+    )
     async def upload(secret: str, request: Request) -> Response:
         receiving = uploads.receive(secret, _part(request), content_length(request))
         async with contextmanager_in_threadpool(receiving) as writer:
@@ -125,7 +141,16 @@ def publish_routes(services: Services) -> APIRouter:
                 await run_sync(writer.write, chunk)
             return _offset(writer.offset)
 
-    @router.post("/uploads/{secret}/commit", status_code=201, responses={201: {"model": Receipt}})
+    @router.post(
+        "/uploads/{secret}/commit",
+        status_code=201,
+        responses={
+            200: {"model": Receipt},
+            201: {"model": Receipt},
+            202: {"model": Receipt},
+            **problems(403, 404, 409, 410, 413, 422, 507),
+        },
+    )
     async def commit(secret: str) -> Response:
         receipt = await run_sync(publishing.commit, secret, limiter=commits)
         return _json(receipt, _status(receipt))
@@ -133,8 +158,12 @@ def publish_routes(services: Services) -> APIRouter:
     @router.post(
         "/statements",
         status_code=201,
-        openapi_extra=_takes(StatementRequest),
-        responses={201: {"model": StatementReceipt}, 200: {"model": StatementReceipt}},
+        openapi_extra=takes(StatementRequest),
+        responses={
+            201: {"model": StatementReceipt},
+            200: {"model": StatementReceipt},
+            **problems(403, 404, 409, 410, 413, 422, 507),
+        },
     )
     async def state(request: Request) -> Response:
         asked = await read_request(request, StatementRequest)
@@ -152,27 +181,40 @@ def _status(receipt: Receipt) -> int:
 
 def query_routes(services: Services) -> APIRouter:
     """Return the routes that only read."""
-    router = APIRouter(responses=_ERRORS)
+    router = APIRouter()
 
     @router.get(
         "/v1/plugins",
         tags=["catalog"],
-        openapi_extra={"parameters": _searches()},
-        responses={200: {"model": SearchPage}},
+        openapi_extra=searches(),
+        responses={200: {"model": SearchPage}, **problems(401, 403, 422)},
     )
     async def search(request: Request) -> Response:
         question = read_search(request.query_params.multi_items())
         return _json(await run_sync(services.finder.page, question), 200)
 
-    @router.get("/v1/plugins/{name}", tags=["catalog"], responses={200: {"model": PluginDocument}})
+    @router.get(
+        "/v1/plugins/{name}",
+        tags=["catalog"],
+        responses={200: {"model": PluginDocument}, **problems(401, 403, 404, 410, 422)},
+    )
     async def plugin(name: str) -> Response:
         return _json(await run_sync(services.catalog.plugin, name), 200)
 
-    @router.get("/v1/plugins/{name}/{version}", tags=["catalog"])
+    @router.get(
+        "/v1/plugins/{name}/{version}",
+        tags=["catalog"],
+        responses={**shows(VERSION), **problems(401, 403, 404, 410, 422)},
+    )
     async def version(name: str, version: str) -> Response:
         return _json(await run_sync(services.catalog.version, name, version), 200)
 
-    @router.get("/v1/resolve", tags=["catalog"], openapi_extra={"parameters": _asks()})
+    @router.get(
+        "/v1/resolve",
+        tags=["catalog"],
+        openapi_extra=asks(),
+        responses={**shows(RESOLUTION), **problems(401, 403, 404, 410, 422)},
+    )
     async def resolve(request: Request) -> Response:
         question = read_question(request.query_params.multi_items())
         return _json((await run_sync(services.catalog.resolve, question)).as_dict(), 200)
@@ -180,8 +222,8 @@ def query_routes(services: Services) -> APIRouter:
     @router.get(
         "/v1/changes",
         tags=["catalog"],
-        openapi_extra={"parameters": _slices(CHANGES)},
-        responses={200: {"model": ChangesPage}},
+        openapi_extra=slices(CHANGES),
+        responses={200: {"model": ChangesPage}, **problems(401, 403, 409, 422)},
     )
     async def changes(request: Request) -> Response:
         asked = read_slice(request.query_params.multi_items(), CHANGES)
@@ -194,8 +236,8 @@ def query_routes(services: Services) -> APIRouter:
     @router.get(
         "/v1/audit",
         tags=["operation"],
-        openapi_extra={"parameters": _slices(AUDIT)},
-        responses={200: {"model": AuditPage}},
+        openapi_extra=slices(AUDIT),
+        responses={200: {"model": AuditPage}, **problems(401, 403, 409, 422)},
         dependencies=[Depends(HTTPBearer(auto_error=False, description="a token of the scope `audit`"))],
     )
     async def audit(request: Request) -> Response:
@@ -208,19 +250,24 @@ def query_routes(services: Services) -> APIRouter:
 
 def operation_routes(services: Services) -> APIRouter:
     """Return the routes for those who operate the registry."""
-    router = APIRouter(responses=_ERRORS)
+    router = APIRouter()
 
-    @router.get("/livez", tags=["operation"])
+    @router.get("/livez", tags=["operation"], responses=problems())
     async def live() -> Response:
         return _json({"live": True}, 200)
 
-    @router.get("/readyz", tags=["operation"])
+    @router.get("/readyz", tags=["operation"], responses=problems())
     async def ready() -> Response:
         await run_sync(services.check)
         warnings, store = await run_sync(services.warnings), await run_sync(services.store)
         return _json({"ready": True, "warnings": warnings, "store": dict(store)}, 200)
 
-    @router.get("/metrics", tags=["operation"], responses={200: {"content": {"text/plain": {}}}})
+    @router.get(
+        "/metrics",
+        tags=["operation"],
+        response_class=PlainTextResponse,
+        responses=problems(403, 404),
+    )
     async def metrics(request: Request) -> Response:
         peer = request.client.host if request.client else ""
         page = await run_sync(services.metrics.page, peer, request.scope["headers"])
@@ -310,52 +357,3 @@ def _offset(offset: int) -> Response:
 
 def _problem(problem: Problem, more: dict[str, str]) -> Response:
     return Response(problem_bytes(problem), problem.status, {**problem_headers(problem), **more})
-
-
-def _takes(kind: type[BaseModel]) -> dict[str, Any]:
-    """Return what the API description says of a body, which is read and checked by `limits`."""
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": kind.model_json_schema()}},
-        }
-    }
-
-
-def _asks() -> list[dict[str, Any]]:
-    """Return what the API description says of a question, which is read and checked by `questions`."""
-    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name == "plugin",
-            "schema": texts if name in LISTS else text,
-        }
-        for name in PARAMETERS
-    ]
-
-
-def _slices(known: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what the API description says of a question for a feed, which is read and checked by `feeds`."""
-    schemas = {
-        "since": {"type": "string", "pattern": "^[0-9]{1,18}(-[0-9a-f]{16})?$"},
-        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_ENTRIES},
-        "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_SECONDS},
-    }
-    return [{"name": name, "in": "query", "required": False, "schema": schemas[name]} for name in known]
-
-
-def _searches() -> list[dict[str, Any]]:
-    """Return what the API description says of a search, which is read and checked by `search_questions`."""
-    schemas: dict[str, dict[str, Any]] = {
-        "q": {"type": "string", "maxLength": MAX_TEXT},
-        "tool": {"type": "string", "maxLength": MAX_TEXT},
-        "skill": {"type": "string", "maxLength": MAX_TEXT},
-        **{facet: {"type": "string", "enum": list(known)} for facet, known in KNOWN.items()},
-        "status": {"type": "string", "enum": list(STATUSES)},
-        "sort": {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
-        "cursor": {"type": "string", "description": "`next` of the page before"},
-    }
-    return [{"name": name, "in": "query", "schema": schemas[name]} for name in SEARCH_PARAMETERS]

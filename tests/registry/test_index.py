@@ -21,6 +21,7 @@ from tuf.ngclient import Updater
 
 from plugreg_registry.app import Registry, compose, prepare
 from plugreg_registry.metadata.database import open_database, writing
+from plugreg_registry.metadata.lease import LEASE_SECONDS
 from plugreg_registry.metadata.tables import LEASES
 from plugreg_registry.settings import read_settings
 from plugreg_schemas.api import StatementRequest
@@ -299,14 +300,13 @@ class TestTooLate:
         self, tmp_path: Path
     ) -> None:
         with running(tmp_path / "data") as registry:
-            _hold(registry.data, 3600)
             author = Author(registry.url, registry.id)
-            answer = author.publish(plugin("demo"), "demo")
-            receipt = answer.json()
-            assert (answer.status, receipt["index"]) == (202, "pending")
-            assert ask(author.at("index/plugins/demo.json")).status == 404
-            assert ask(author.at(receipt["url"])).json()["index"] == "pending"
-            _hold(registry.data, -1)
+            with _held(registry.data):
+                answer = author.publish(plugin("demo"), "demo")
+                receipt = answer.json()
+                assert (answer.status, receipt["index"]) == (202, "pending")
+                assert ask(author.at("index/plugins/demo.json")).status == 404
+                assert ask(author.at(receipt["url"])).json()["index"] == "pending"
             end = time.monotonic() + 60
             while ask(author.at(receipt["url"])).json()["index"] == "pending" and time.monotonic() < end:
                 time.sleep(0.2)
@@ -331,10 +331,26 @@ def _lists(registry: Registry, name: str, document: bytes) -> None:
     assert listed.hashes["sha256"] == digest_of(document)[7:]
 
 
-def _hold(data: Path, seconds: float) -> None:
-    """Let a process of another machine hold the lease."""
-    engine = open_database(data / "registry.sqlite3")
-    with writing(engine) as connection:
-        expires = int((time.time() + seconds) * 1000)
-        connection.execute(LEASES.update().values(holder="elsewhere", expires=expires))
-    engine.dispose()
+@contextmanager
+def _held(data: Path) -> Iterator[None]:
+    """Let a process of another machine hold the lease, and prolong it as long as the block lasts."""
+    engine, over = open_database(data / "registry.sqlite3"), threading.Event()
+
+    def hold(seconds: float) -> None:
+        with writing(engine) as connection:
+            expires = int((time.time() + seconds) * 1000)
+            connection.execute(LEASES.update().values(holder="elsewhere", expires=expires))
+
+    def prolong() -> None:
+        while not over.wait(0.5):
+            hold(LEASE_SECONDS / 2)
+
+    hold(LEASE_SECONDS / 2)
+    prolonging = threading.Thread(target=prolong)
+    prolonging.start()
+    try:
+        yield
+    finally:
+        over.set()
+        prolonging.join()
+        engine.dispose()

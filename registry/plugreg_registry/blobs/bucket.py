@@ -24,6 +24,7 @@ from botocore.exceptions import (
     NoRegionError,
     PartialCredentialsError,
 )
+from botocore.loaders import create_loader
 from botocore.session import get_session
 from urllib3.exceptions import HTTPError
 
@@ -45,6 +46,8 @@ STAGING: Final = "staging/"
 _CHECKSUMS: Final = ("request_checksum_calculation", "response_checksum_validation")
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _CONNECTIONS: Final = 64
+_MODELS: Final = create_loader()
+"""What boto3 knows of the services: read once for all clients of a process, for it is large."""
 _FULL: Final = {
     "InsufficientStorage",
     "QuotaExceeded",
@@ -131,6 +134,7 @@ def open_bucket(bucket: Bucket, patience: Patience | None = None) -> OpenBucket:
 
 def _client(bucket: Bucket, endpoint: str, patience: Patience) -> S3Client:
     core = get_session()
+    core.register_component("data_loader", _MODELS)
     session = boto3.Session(botocore_session=core)
     amazon = not (endpoint or any(os.environ.get(name) for name in _ENDPOINTS))
     path_style = bucket.path_style if bucket.path_style is not None else not amazon
@@ -220,6 +224,6 @@ def refused_at_start(bucket: Bucket, error: BaseException | None) -> UsageError 
         return UsageError(
             "s3_refused",
             f"`{bucket.url}` refuses this registry: {error.operation_name} was answered with {status} {code}",
-            hint="check the credentials, what they allow (docs/operate.md, S3), the region and the endpoint",
+            hint="check the credentials, what they allow (docs/scale.md, S3), the region and the endpoint",
         )
     return None

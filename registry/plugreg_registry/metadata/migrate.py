@@ -2,6 +2,10 @@
 
 Alembic costs memory that a server would keep, so it runs in a process of its own, and only where there is
 something to do. Of processes that come at once one does it, and the others find it done.
+
+While several processes are upgraded one after another, older ones go on with newer tables, also if they are
+started again. Down to which revision's programs that holds stands in the name of the newer revision:
+`0010_from_0008`. A revision that is only a number, such as `0008`, serves no program that is older.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 HEAD: Final = "0008"
 """The newest revision in `migrations/versions`."""
+_FROM: Final = "_from_"
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 
 
@@ -38,6 +43,12 @@ def revision(engine: Engine) -> str | None:
         return found
 
 
+def serves(found: str, head: str = HEAD) -> bool:
+    """Whether a program whose newest revision is `head` may use the tables of a newer revision."""
+    oldest = found.partition(_FROM)[2] or found
+    return oldest <= head
+
+
 def is_there(database: Database) -> bool:
     """Whether a registry has been here: a file, or tables on a server.
 
@@ -46,7 +57,7 @@ def is_there(database: Database) -> bool:
     """
     if isinstance(database, Path):
         return database.is_file()
-    return _revision(database) is not None
+    return revision_of(database) is not None
 
 
 def check_data(settings: Settings) -> None:
@@ -66,31 +77,56 @@ def check_data(settings: Settings) -> None:
 def migrate(database: Database) -> bool:
     """Bring a database to `HEAD` and return whether there was something to do.
 
+    Newer tables are left as they are, if this version may use them.
+
     Raises:
-        UsageError: `database_newer`: a newer plugreg has been here. `database_encoding`: not every text can
-        be written to it.
+        UsageError: `database_newer`: its tables are of a plugreg that is too new. `database_encoding`: not
+        every text can be written to it.
         Temporary: `migration_failed`, `store_unavailable`.
     """
     if isinstance(database, Path):
         make_private(database)
-    before = _revision(database)
+    before = revision_of(database)
     if before is None and not isinstance(database, Path):
         _check_encoding(database)
     if before == HEAD:
         return False
     if before is not None and before > HEAD:
-        raise UsageError(
-            "database_newer",
-            f"the database `{database}` is at revision `{before}`, newer than this version's `{HEAD}`",
-            hint="upgrade plugreg",
-        )
+        if serves(before):
+            return False
+        raise _newer(database, before)
     fault = _in_own_process(database)
     if fault:
         raise Temporary("migration_failed", f"the tables in `{database}` could not be made: {fault}")
     return True
 
 
-def _revision(database: Database) -> str | None:
+def check_same(database: Database) -> None:
+    """Refuse what only a program may do that knows all tables, such as a complete copy.
+
+    Raises:
+        UsageError: `database_newer`. Temporary: `store_unavailable`.
+    """
+    found = revision_of(database)
+    if found is not None and found > HEAD:
+        raise _newer(database, found)
+
+
+def _newer(database: Database, found: str) -> UsageError:
+    """Return the refusal of tables that are too new."""
+    return UsageError(
+        "database_newer",
+        f"the database `{database}` is at revision `{found}`, newer than this version's `{HEAD}`",
+        hint="upgrade plugreg",
+    )
+
+
+def revision_of(database: Database) -> str | None:
+    """Return the revision of a database, or None if it is empty.
+
+    Raises:
+        Temporary: `store_unavailable`.
+    """
     engine = open_database(database)
     try:
         return revision(engine)
