@@ -343,10 +343,10 @@ def application(settings: Settings) -> ASGIApp:
         separate_input_output_schemas=False,  # what a document leaves out is its default
         telemetry={"tracing": False, "metrics": False, "logs": False},  # it would show secret paths
     )
-    api.include_router(publish_routes(registry.services))
-    api.include_router(query_routes(registry.services))
-    api.include_router(operation_routes(registry.services))
-    answer_problems(api)
+    routers = [make(registry.services) for make in (publish_routes, query_routes, operation_routes)]
+    for router in routers:
+        api.include_router(router)
+    answer_problems(api, routers)
     describe_problems(api)
     plane: ASGIApp = read_plane(settings, registry.store)
     asked: ASGIApp = api

@@ -15,8 +15,9 @@ GET /livez, /readyz, /metrics
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
@@ -29,6 +30,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from plugreg_registry.catalog import Catalog
 from plugreg_registry.description import (
@@ -276,8 +278,8 @@ def operation_routes(services: Services) -> APIRouter:
     return router
 
 
-def answer_problems(app: FastAPI) -> None:
-    """Make every error of the application a problem document."""
+def answer_problems(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Make every error of the application, which has these routers, a problem document."""
 
     async def refused(request: Request, error: Exception) -> Response:
         if not isinstance(error, PlugregError):
@@ -290,7 +292,9 @@ def answer_problems(app: FastAPI) -> None:
         status, headers = (
             (error.status_code, error.headers) if isinstance(error, HTTPException) else (422, None)
         )
-        return _problem(http_problem(status, _request_id(request)), dict(headers or {}))
+        allowed = _methods(routers, request) if status == HTTPStatus.METHOD_NOT_ALLOWED else ""
+        more = {"Allow": allowed} if allowed else {}
+        return _problem(http_problem(status, _request_id(request)), {**(headers or {}), **more})
 
     async def gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=400)  # nobody is there to read it
@@ -335,6 +339,13 @@ def _part(request: Request) -> Part | None:
             hint="write for example `bytes 0-99/100`",
         )
     return Part(first, last + 1, total)
+
+
+def _methods(routers: Sequence[APIRouter], request: Request) -> str:
+    """Return the methods of an address, also where each has a route of its own."""
+    every = (route for router in routers for route in router.routes)
+    routes = [route for route in every if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))
 
 
 def _request_id(request: Request) -> str:

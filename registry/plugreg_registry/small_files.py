@@ -6,11 +6,12 @@ stale, and whatever else writes to the folder need not tell.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ CACHE_BYTES: Final = 32 << 20
 CACHED_FILE: Final = 2 << 20
 """A document of 1,000 versions has half a MiB."""
 CACHED_FILES: Final = 20_000
+PACKED_FROM: Final = 16 << 10
+"""Files from this size on are sent compressed to those who take that."""
 
 _S = TypeVar("_S")
 _FileIdentity = tuple[int, int, int]
@@ -39,6 +42,13 @@ class Ready:
     unchanged: Message
     body: Message
     size: int
+    _packed: list[Ready] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def packed(self) -> Ready:
+        """Return the same compressed, with an ETag of its own. It is made once, which takes a while."""
+        if not self._packed:
+            self._packed.append(_packed(self))
+        return self._packed[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,18 @@ def made_ready(body: bytes, head: Head) -> Ready:
         body={"type": "http.response.body", "body": body},
         size=len(body),
     )
+
+
+def _packed(ready: Ready) -> Ready:
+    body = gzip.compress(ready.body["body"], mtime=0)
+    etag = ready.etag.removesuffix(b'"') + b'-gzip"'
+    changed = {b"etag": etag, b"content-length": b"%d" % len(body)}
+    begins = [
+        {**message, "headers": [(name, changed.get(name, value)) for name, value in message["headers"]]}
+        for message in (ready.start, ready.unchanged)
+    ]
+    begins[0]["headers"].append((b"content-encoding", b"gzip"))
+    return Ready(etag, begins[0], begins[1], {"type": "http.response.body", "body": body}, len(body))
 
 
 def _identity(found: os.stat_result) -> _FileIdentity:

@@ -15,6 +15,7 @@ from anyio.to_thread import run_sync
 from plugreg_registry.object_kinds import kind_of
 from plugreg_registry.observing import READS
 from plugreg_registry.problems import http_problem, problem_bytes, problem_headers, problem_of
+from plugreg_registry.small_files import PACKED_FROM
 from plugreg_schemas.api import Problem
 from plugreg_schemas.errors import NotAvailable, PlugregError
 
@@ -34,6 +35,10 @@ _EVERYWHERE: Final[Headers] = [
     (b"x-content-type-options", b"nosniff"),
 ]
 _METHODS: Final = b"GET, HEAD, OPTIONS"
+_TAKES_GZIP: Final = re.compile(
+    rb"(?:^|,)\s*gzip\s*(?:;\s*q=(?:1(?:[.]0*)?|0?[.][0-9]*[1-9][0-9]*)\s*)?(?:,|$)"
+)
+"""A coding with a weight of 0 is refused (RFC 9110, 12.5.3)."""
 _EMPTY: Final = {"type": "http.response.body", "body": b""}
 
 
@@ -107,7 +112,9 @@ class ReadPlane:
         def head(etag: bytes, size: int) -> tuple[bytes, Headers, Headers]:
             etag = _etag(kind) or etag
             content = [(b"content-type", kind.media_type.encode()), (b"content-length", b"%d" % size)]
-            return etag, [(b"etag", etag), (b"cache-control", kind.cache.encode()), *_EVERYWHERE], content
+            vary = [(b"vary", b"Accept-Encoding")] if size >= PACKED_FROM else []
+            always = [(b"etag", etag), (b"cache-control", kind.cache.encode()), *vary, *_EVERYWHERE]
+            return etag, always, content
 
         try:
             ready = await self._shelf.small(scope["raw_path"], key, head)
@@ -220,6 +227,8 @@ def _span(asked: bytes, size: int) -> tuple[int, int] | tuple[()] | None:
 
 async def _send_small(scope: Scope, send: Send, ready: Ready) -> int:
     """Send an object, or that it is unchanged; return the status."""
+    if ready.size >= PACKED_FROM and _TAKES_GZIP.search(_header(scope, b"accept-encoding")):
+        ready = await run_sync(ready.packed)
     if _matches(_header(scope, b"if-none-match"), ready.etag):
         await send(ready.unchanged)
         await send(_EMPTY)

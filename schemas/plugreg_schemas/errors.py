@@ -192,6 +192,7 @@ def status_of(error: PlugregError) -> int:
 INTEGRITY_CODES = frozenset(
     {
         "attestation_altered",
+        "backup_damaged",
         "digest_mismatch",
         "document_contradicts_history",
         "document_mismatch",

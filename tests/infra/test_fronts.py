@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sys
 from email.utils import formatdate
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plugreg_schemas.documents import canonical_json
 from tests.support.caddy import caddy
 from tests.support.commands import User
 from tests.support.nginx import deployed
@@ -84,6 +86,16 @@ def test_each_object_has_its_type_and_may_be_kept_as_long_as_it_is_true(
     assert (answer.status, headers["content-type"], headers["cache-control"]) == (200, type_, cache)
     assert (headers["access-control-allow-origin"], headers["x-content-type-options"]) == ("*", "nosniff")
     assert "content-encoding" not in headers
+
+
+def test_a_large_document_is_compressed_for_those_who_take_it(registry: RegistryProcess, front: str) -> None:
+    content = canonical_json({"versions": [f"1.0.{n}" for n in range(5000)]})
+    (registry.objects / "index/plugins/large.json").write_bytes(content)
+    address = front + "index/plugins/large.json"
+    packed = ask(address, headers={"accept-encoding": "gzip"})
+    assert (packed.headers["content-encoding"], gzip.decompress(packed.body)) == ("gzip", content)
+    assert "accept-encoding" in packed.headers["vary"].lower()
+    assert ask(address).body == content
 
 
 def test_what_is_missing_is_not_remembered(front: str) -> None:

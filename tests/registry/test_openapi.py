@@ -13,7 +13,7 @@ from schemathesis.engine import Status, events, from_schema
 from plugreg_registry import tokens
 from plugreg_registry.metadata.database import open_database
 from plugreg_registry.metadata.tokens import DatabaseTokens
-from tests.support.publisher import Author, plugin
+from tests.support.publisher import Author, ask, plugin
 from tests.support.registries import running
 
 if TYPE_CHECKING:
@@ -93,6 +93,15 @@ def test_every_answer_is_one_that_the_description_has(
     assert not faults, "\n\n".join(dict.fromkeys(faults))
     assert len(answered) == sum(map(len, schema.raw_schema["paths"].values()))
     assert {label for label, statuses in answered.items() if 200 in statuses} == SHOWN[scope]
+
+
+def test_whoever_asks_by_another_method_is_told_all_that_there_are(registry: RegistryProcess) -> None:
+    reader = {"Authorization": f"Bearer {secret_for(registry, 'read')}"}
+    described = ask(f"{registry.url}openapi.json", headers=reader).json()["paths"]
+    for path, operations in described.items():
+        answer = ask(registry.url + path[1:].replace("{", "").replace("}", ""), "PATCH", headers=reader)
+        allowed = {method.lower() for method in answer.headers["allow"].split(", ")}
+        assert (answer.status, allowed) == (405, operations.keys()), path
 
 
 def settings(headers: dict[str, str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import sqlite3
 from contextlib import closing
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugreg_schemas.api import Discovery, Problem
+from plugreg_schemas.documents import canonical_json
 from tests.support.publisher import Author, ask, digest_of, plugin
 from tests.support.registries import RegistryProcess, running
 
@@ -341,3 +343,61 @@ def test_one_version_of_a_plugin(registry: RegistryProcess, places: Mapping[str,
     assert answer.json()["signer"]["kind"] == "key"
     whole = ask(registry.url + "v1/plugins/stored")
     assert whole.json() == ask(places["document"]).json()
+
+
+@pytest.fixture(scope="module")
+def large(registry: RegistryProcess) -> tuple[str, bytes]:
+    """The address and the bytes of a document that is worth compressing."""
+    content = canonical_json({"versions": [{"version": f"1.0.{n}", "yanked": False} for n in range(2000)]})
+    (registry.objects / "index" / "plugins" / "large.json").write_bytes(content)
+    return registry.url + "index/plugins/large.json", content
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "br, gzip", "gzip;q=0.5, identity", "deflate , gzip ; q=1.0"])
+def test_a_large_document_is_sent_compressed_to_those_who_take_it(
+    large: tuple[str, bytes], accepted: str
+) -> None:
+    address, content = large
+    plain, packed = ask(address), ask(address, headers={"accept-encoding": accepted})
+    assert (plain.body, gzip.decompress(packed.body)) == (content, content)
+    assert len(packed.body) < len(content) / 4
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["content-length"] == str(len(packed.body))
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert plain.headers["etag"] != packed.headers["etag"], "a strong ETag is of one sequence of bytes"
+
+
+def test_each_form_of_a_document_has_conditions_of_its_own(large: tuple[str, bytes]) -> None:
+    address, _ = large
+    packed = {"accept-encoding": "gzip"}
+    tag, packed_tag = ask(address).headers["etag"], ask(address, headers=packed).headers["etag"]
+    assert ask(address, headers={"if-none-match": tag}).status == 304
+    unchanged = ask(address, headers={**packed, "if-none-match": packed_tag})
+    assert (unchanged.status, unchanged.headers["etag"]) == (304, packed_tag)
+    assert "content-encoding" not in unchanged.headers
+    assert ask(address, headers={**packed, "if-none-match": tag}).status == 200
+    assert ask(address, "HEAD", headers=packed).headers["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("accepted", ["identity", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip", "gzip2", ""])
+def test_who_does_not_take_gzip_gets_none(large: tuple[str, bytes], accepted: str) -> None:
+    address, content = large
+    answer = ask(address, headers={"accept-encoding": accepted})
+    assert "content-encoding" not in answer.headers
+    assert answer.body == content
+
+
+def test_a_small_document_is_sent_as_it_is(places: Mapping[str, str]) -> None:
+    answer = ask(places["document"], headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in answer.headers
+    assert "vary" not in answer.headers
+
+
+def test_a_document_that_was_replaced_is_compressed_anew(registry: RegistryProcess) -> None:
+    file = registry.objects / "index" / "plugins" / "changing.json"
+    for letter in "ab":
+        content = canonical_json({"text": letter * 50_000})
+        file.with_suffix(".new").write_bytes(content)
+        file.with_suffix(".new").rename(file)
+        answer = ask(registry.url + "index/plugins/changing.json", headers={"accept-encoding": "gzip"})
+        assert gzip.decompress(answer.body) == content
