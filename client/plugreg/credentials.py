@@ -96,7 +96,8 @@ def named_key(
         PlugregError: as `load_key` and `key_services.load_uri`.
     """
     if ":" in name and not os.path.isfile(name):  # noqa: PTH113 - as in `signing`
-        from plugreg.key_services import is_key_uri, load_uri
+        from plugreg.key_services import load_uri
+        from plugreg_schemas.key_uris import is_key_uri
 
         if is_key_uri(name):
             return load_uri(name, environ, ask)

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from plugreg.config import write_atomically
 from plugreg.own_files import read_small
 from plugreg_schemas.errors import Conflict, InvalidInput, NotAvailable, UsageError
+from plugreg_schemas.key_uris import PASSPHRASE
 from plugreg_schemas.names import quoted
 from plugreg_schemas.trust.envelope import Envelope, encode_base64, pre_authentication_encoding
 from plugreg_schemas.trust.identity import KeySigner, key_signer
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from plugreg_schemas.statement import Statement
 
-PASSPHRASE: Final = "PLUGREG_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -219,7 +219,7 @@ def compose(settings: Settings, wanted_id: str | None = None) -> Registry:
     journal = DatabaseJournal(engine)
     uploads = Uploads(DatabaseSessions(engine), store.spool, _now, settings.sessions)
     presence = Presence(settings.locks)
-    files = SignedFiles(blobs, Keys(settings.keys))
+    files = SignedFiles(blobs, Keys(settings.keys, uris=settings.key_uris))
     index = Index(
         releases=releases,
         backlog=DatabaseBacklog(engine),

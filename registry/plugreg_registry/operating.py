@@ -47,7 +47,7 @@ def rotate(
             hint=f"the roles are {', '.join(ROLES)}",
         )
     with opened(settings) as registry:
-        files = SignedFiles(registry.blobs, Keys(settings.keys, offline))
+        files = SignedFiles(registry.blobs, Keys(settings.keys, offline, settings.key_uris))
         index = replace(registry.index, files=files)
         wanted = [role for role in ROLES if role in roles]
         root = Rotation(index, registry.trusted, wanted, lambda: time.sleep(rest)).run()

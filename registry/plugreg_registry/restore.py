@@ -81,7 +81,7 @@ def bring_back(
     contents = Contents(archive, digests, {})
     lost, same = _compared(archive, manifest, digests, compare)
     source = next((place for place in (keys, folder / KEYS) if place and place.is_dir()), settings.keys)
-    version = manifest.index if unchanged or same else _jump(contents, source)
+    version = manifest.index if unchanged or same else _jump(contents, Keys(source, uris=settings.key_uris))
     make_folders(settings)
     with FileLocks(settings.locks)("index", "prepare"):
         store = open_store(settings)
@@ -122,15 +122,15 @@ def _compared(
     return tuple(gone(newer, digests.keys(), versions, statements)), same
 
 
-def _jump(contents: Contents, keys: Path) -> int:
+def _jump(contents: Contents, keys: Keys) -> int:
     try:
-        return jump(SignedFiles(contents, Keys(keys)), datetime.now(UTC).replace(microsecond=0))
+        return jump(SignedFiles(contents, keys), datetime.now(UTC).replace(microsecond=0))
     except Temporary as error:
         if error.code != "index_key_missing":
             raise
         raise UsageError(
             "restore_keys_missing",
-            f"`{keys}` has not the keys that sign the index anew: {error.message}",
+            f"`{keys.folder}` has not the keys that sign the index anew: {error.message}",
             hint="name their folder with `--keys`, or say `--unchanged` if nothing came after the backup",
         ) from None
 

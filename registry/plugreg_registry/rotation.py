@@ -35,13 +35,13 @@ from plugreg_schemas.index import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from securesystemslib.signer import CryptoSigner, Signer
+    from securesystemslib.signer import Signer
 
     from plugreg_registry.ceremony import Trusted
     from plugreg_registry.index import Index
     from plugreg_registry.signed_files import Draft, State
 
-    Ring = Mapping[str, Sequence[CryptoSigner]]
+    Ring = Mapping[str, Sequence[Signer]]
     """The keys that sign each role in between: the old one, if there is one, and last the one that stays."""
 
 ROLES: Final = (*OFFLINE, *ONLINE)
@@ -67,9 +67,10 @@ class Rotation:
         """Rotate, and return the new root. While this goes on, nobody publishes.
 
         Raises:
-            UsageError: `trust_config_missing`, `keys_unusable`. NotAvailable: `offline_keys_missing`,
-            `index_missing`. Temporary: `index_busy`, `index_moved`: another process has the index, or has
-            changed it meanwhile; `index_key_missing`.
+            UsageError: `trust_config_missing`, `keys_unusable`, `key_not_new`.
+            NotAvailable: `offline_keys_missing`, `index_missing`.
+            Temporary: `index_busy`, `index_moved`: another process has the index, or has changed it
+            meanwhile; `index_key_missing`.
         """
         with self.index.alone() as prolong:
             state = self.index.files.state_to_rotate()
@@ -122,7 +123,10 @@ class Rotation:
             old = keys.find(role, named) if may_be_lost else keys.signer(role, named)
             ring[role] = [old] if old is not None else []
         for role in self.roles:  # only now: whoever lacks a key makes none
-            ring[role].append(keys.make(role, _NEXT))
+            new = keys.make(role, _NEXT)
+            if any(old.public_key.keyid == new.public_key.keyid for old in ring[role]):
+                raise _not_new(role)
+            ring[role].append(new)
         return ring
 
     def _publish(
@@ -190,6 +194,15 @@ def named_for(state: State, role: str) -> Sequence[str]:
         return state.root.signed.roles[role].keyids
     keyids: Sequence[str] = state.targets.get_delegated_role(role).keyids
     return keyids
+
+
+def _not_new(role: str) -> UsageError:
+    return UsageError(
+        "key_not_new",
+        f"the key that the settings name for `{role}` signs for it already",
+        hint="make another key where it is kept and name that one, or leave the role away; "
+        "`--keep-keys` signs with the keys there are",
+    )
 
 
 def _moved() -> Temporary:

@@ -6,7 +6,11 @@ PLUGREG_REGISTRY_BLOBS           file:FOLDER of the static objects, or        <d
                                  also has _S3_*, _DOWNLOADS and _UPLOADS
 PLUGREG_REGISTRY_DATABASE        sqlite:FILE, or postgresql://USER@HOST/NAME  <data>/registry.sqlite3
         ..._CONNECTIONS          to a PostgreSQL server, of one process       10
-PLUGREG_REGISTRY_KEYS            folder of the keys of the signed index       <data>/keys
+PLUGREG_REGISTRY_KEYS            folder of the keys of the signed index; or   <data>/keys
+                                 the URI of one key in a service or device,
+                                 which then signs all but revocations and
+                                 what is signed offline
+        ..._REVOCATIONS_KEY      the URI of the key that signs revocations    a file in that folder
 PLUGREG_REGISTRY_ADMINS          identities of administrators, separated by   those that are
                                  spaces, or `none`; signed only at `init`     signed
                                  and `rotate`
@@ -56,6 +60,8 @@ from plugreg_registry.storage import S3_SCHEME, STORAGE_SETTINGS, StorageReader,
 from plugreg_registry.tiers import read_tiers
 from plugreg_schemas.bundle import DEFAULT_LIMITS, Limits
 from plugreg_schemas.errors import Collector, InvalidInput, NotAllowed, UsageError
+from plugreg_schemas.index import INDEX_ROLE, REVOCATIONS_ROLE
+from plugreg_schemas.key_uris import is_key_uri
 from plugreg_schemas.names import quoted
 from plugreg_schemas.tiers import TierPolicy
 from plugreg_schemas.trust.identity import parse_signer
@@ -96,6 +102,7 @@ _NAMES: Final = (
     "DATABASE",
     "DATABASE_CONNECTIONS",
     "KEYS",
+    "REVOCATIONS_KEY",
     "ADMINS",
     "NAME",
     "PUBLIC_URL",
@@ -125,6 +132,9 @@ class Settings:
     objects: Path
     database: Database
     keys: Path
+    """The folder of the keys of the signed index, as far as they are files."""
+    key_uris: Mapping[str, str] = field(default_factory=dict)
+    """Online roles whose key is in a service or device, and its URI."""
     admins: tuple[AnySigner, ...] | None = None
     """The administrators that the operator wants to be signed; None if the setting is not given."""
     name: str = ""
@@ -194,7 +204,8 @@ def read_settings(environment: Mapping[str, str], data: str | None = None) -> Se
         bucket=storage.bucket(),
         transfers=storage.transfers(),
         database=reader.database(folder / "registry.sqlite3"),
-        keys=Path(given.get("KEYS", folder / "keys")).absolute(),
+        keys=reader.keys(folder / "keys"),
+        key_uris=reader.key_uris(),
         admins=reader.admins(),
         name=given.get("NAME", "")[:200],
         public_url=reader.public_url(),
@@ -279,6 +290,21 @@ class _Reader:
         except UsageError as error:
             self.refuse("DATABASE", error.message)
             return default
+
+    def keys(self, default: Path) -> Path:
+        text = self.given.get("KEYS")
+        return default if text is None or is_key_uri(text) else Path(text).absolute()
+
+    def key_uris(self) -> dict[str, str]:
+        online, own = self.given.get("KEYS", ""), self.given.get("REVOCATIONS_KEY", "")
+        uris = dict.fromkeys(("snapshot", "timestamp", INDEX_ROLE), online) if is_key_uri(online) else {}
+        if not own:
+            return uris
+        if not is_key_uri(own):
+            self.refuse("REVOCATIONS_KEY", f"{quoted(own)} is no URI of a key, such as `awskms:alias/NAME`")
+        elif own == online:
+            self.refuse("REVOCATIONS_KEY", "revocations need a key of their own: another than `KEYS` names")
+        return {**uris, REVOCATIONS_ROLE: own}
 
     def public_url(self) -> str:
         text = self.given.get("PUBLIC_URL", "")

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from tuf.api.exceptions import RepositoryError
+from tuf.api.exceptions import RepositoryError, UnsignedMetadataError
 from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
 
 from plugreg_schemas.errors import Conflict, NotAvailable, Temporary
@@ -395,10 +395,17 @@ def digest_of(listed: TargetFile) -> Digest:
 
 
 def serialized(signed: _S, signers: Sequence[Signer]) -> bytes:
-    """Return the bytes of signed metadata."""
+    """Return the bytes of signed metadata.
+
+    Raises:
+        Temporary: a key in a service cannot sign now; see `signers.ServiceSigner`.
+    """
     metadata = Metadata(signed)
     for signer in signers:
-        metadata.sign(signer, append=True)
+        try:
+            metadata.sign(signer, append=True)
+        except UnsignedMetadataError as error:
+            raise error.__cause__ or error from None
     return metadata.to_bytes()
 
 

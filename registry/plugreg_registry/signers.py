@@ -1,4 +1,4 @@
-"""The keys of the signed index, in a folder that nobody else may read.
+"""The keys of the signed index, in a folder that nobody else may read, or in a service that signs with them.
 
     <keys>/snapshot.pem  timestamp.pem  index.pem  revocations.pem     online: a publish needs them
     <keys>/offline/root.pem  targets.pem                               who is trusted; may be moved away
@@ -6,6 +6,9 @@
 Ed25519, PKCS #8 in PEM. A key counts only while the index names it: beside `<role>.pem` there may be
 `<role>.<word>.pem`, and whichever of them is named signs. The files are read whenever something is signed, so
 a rotation by another process is seen.
+
+A role whose key the settings name by a URI (`plugreg_schemas.key_uris`) is signed for by that key, as soon as
+the index names it; keys of the role in the folder sign until then, and are removed afterwards.
 """
 
 from __future__ import annotations
@@ -13,20 +16,23 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from securesystemslib.exceptions import Error as SigningError
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import CryptoSigner, Signer
 
-from plugreg_schemas.errors import NotAvailable, Temporary, UsageError
+from plugreg_schemas.errors import NotAvailable, PlugregError, Temporary, UsageError
 from plugreg_schemas.index import INDEX_ROLE, REVOCATIONS_ROLE
+from plugreg_schemas.key_uris import FILE_SCHEME, explaining, file_of, open_key, scheme_of, secrets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from securesystemslib.signer import Key, SecretsHandler, Signature
 
 ONLINE: Final = ("snapshot", "timestamp", INDEX_ROLE, REVOCATIONS_ROLE)
 OFFLINE: Final = ("root", "targets")
@@ -40,17 +46,24 @@ class Keys:
 
     folder: Path
     offline: Path | None = None
+    uris: Mapping[str, str] = field(default_factory=dict)
+    """Online roles whose key is elsewhere, and its URI."""
+    _opened: dict[str, Signer] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def place(self, role: str) -> Path:
         """Return the folder in which the keys of a role lie."""
         return (self.offline or self.folder / "offline") if role in OFFLINE else self.folder
 
-    def make(self, role: str, word: str = "") -> CryptoSigner:
+    def make(self, role: str, word: str = "") -> Signer:
         """Return the key `<role>.pem`, or `<role>.<word>.pem`; it is made if it is absent.
 
+        That of a role with a URI is there already.
+
         Raises:
-            UsageError: `key_unreadable`, `keys_unusable`.
+            UsageError: `key_unreadable`, `keys_unusable`; and as `key_uris.open_key`.
         """
+        if role in self.uris:
+            return self._elsewhere(self.uris[role])
         name = f"{role}.{word}.pem" if word else f"{role}.pem"
         folder = self.place(role)
         try:
@@ -61,19 +74,22 @@ class Keys:
             raise _unusable(folder, error) from None
         return _read(folder / name)
 
-    def find(self, role: str, named: Collection[str]) -> CryptoSigner | None:
+    def find(self, role: str, named: Collection[str]) -> Signer | None:
         """Return a key of a role whose id is one of `named`, or None."""
         return next((key for key in self.all(role) if key.public_key.keyid in named), None)
 
-    def signer(self, role: str, named: Collection[str]) -> CryptoSigner:
+    def signer(self, role: str, named: Collection[str]) -> Signer:
         """Return a key of a role whose id is one of `named`: the ids that the index names for the role.
 
         Raises:
-            Temporary: `index_key_missing`: an online one. NotAvailable: `offline_keys_missing`.
+            Temporary: `index_key_missing`: an online one; `key_service_unreachable`.
+            NotAvailable: `offline_keys_missing`.
         """
         found = self.find(role, named)
         if found is not None:
             return found
+        if role in self.uris:
+            self._check_named(role, named)
         what = f"`{self.place(role)}` has no key `{role}.pem` that the index names for `{role}`"
         if role in OFFLINE:
             raise NotAvailable(
@@ -88,9 +104,35 @@ class Keys:
             "share one folder of keys (`PLUGREG_REGISTRY_KEYS`)",
         )
 
-    def all(self, role: str) -> Sequence[CryptoSigner]:
+    def all(self, role: str) -> Sequence[Signer]:
         """Return the keys of a role that can be read."""
         return tuple(self._readable(role))
+
+    def _elsewhere(self, uri: str) -> Signer:
+        """Return what signs with the key of a URI. It is asked for once in the life of a process."""
+        if uri not in self._opened:
+            self._opened[uri] = _open(uri)
+        return self._opened[uri]
+
+    def _check_named(self, role: str, named: Collection[str]) -> None:
+        """Say why the key of a role's URI does not sign, if that is so.
+
+        Raises:
+            Temporary: `index_key_missing`; `key_service_unreachable`.
+        """
+        uri = self.uris[role]
+        try:
+            key = self._elsewhere(uri)
+        except Temporary:
+            raise
+        except PlugregError as error:
+            raise Temporary("index_key_missing", error.message, hint=error.hint) from None
+        if key.public_key.keyid not in named:
+            raise Temporary(
+                "index_key_missing",
+                f"the index does not name the key {uri} for `{role}`",
+                hint="the registry's operator must run `plugreg-registry rotate`",
+            )
 
     def settle(self, role: str, named: Collection[str]) -> None:
         """Give the key of a role that is named its plain name `<role>.pem`, and remove the role's other keys.
@@ -102,18 +144,25 @@ class Keys:
         """
         plain = self.place(role) / f"{role}.pem"
         used = next((path for path, key in self._files(role) if key.public_key.keyid in named), None)
-        if used is None:
+        elsewhere = role in self.uris and self._elsewhere(self.uris[role]).public_key.keyid in named
+        if used is None and not elsewhere:
             return
         try:
-            if used != plain:
+            if elsewhere:
+                plain.unlink(missing_ok=True)
+            elif used not in {None, plain}:
                 used.replace(plain)
             for path in _others(plain):
                 path.unlink(missing_ok=True)
-            _sync(plain.parent)
+            if plain.parent.is_dir():
+                _sync(plain.parent)
         except OSError as error:
             raise _unusable(plain.parent, error) from None
 
-    def _readable(self, role: str) -> Iterator[CryptoSigner]:
+    def _readable(self, role: str) -> Iterator[Signer]:
+        if role in self.uris:
+            with suppress(PlugregError):
+                yield self._elsewhere(self.uris[role])
         yield from (key for _, key in self._files(role))
 
     def _files(self, role: str) -> Iterator[tuple[Path, CryptoSigner]]:
@@ -121,6 +170,54 @@ class Keys:
         for path in (plain, *_others(plain)):
             with suppress(UsageError):
                 yield path, _read(path)
+
+
+class ServiceSigner(Signer):
+    """Signs with a key in a service. What it answers is verified before anybody relies on it."""
+
+    def __init__(self, uri: str, service: Signer) -> None:
+        self._uri = uri
+        self._service = service
+
+    @property
+    def public_key(self) -> Key:
+        """See `Signer`."""
+        return self._service.public_key
+
+    @classmethod
+    def from_priv_key_uri(
+        cls, priv_key_uri: str, public_key: Key, secrets_handler: SecretsHandler | None = None
+    ) -> Signer:
+        """See `Signer`: not the way here."""
+        raise NotImplementedError(priv_key_uri, public_key, secrets_handler)
+
+    def sign(self, payload: bytes) -> Signature:
+        """See `Signer`.
+
+        Raises:
+            Temporary: `key_service_unreachable`, `key_service_failed`.
+        """
+        try:
+            with explaining(self._uri):
+                signature = self._service.sign(payload)
+                self.public_key.verify_signature(signature, payload)
+        except Temporary:
+            raise
+        except PlugregError as error:  # readers are served, and the next attempt may succeed
+            raise Temporary("key_service_failed", error.message, hint=error.hint) from None
+        return signature
+
+
+def _open(uri: str) -> Signer:
+    """Return what signs with the key that a URI names.
+
+    Raises:
+        UsageError: `key_unreadable`; and as `key_uris.open_key`.
+    """
+    environ: Mapping[str, Any] = os.environ
+    if scheme_of(uri) == FILE_SCHEME:
+        return _read(file_of(uri, environ))
+    return ServiceSigner(uri, open_key(uri, secrets_of(uri, environ))[0])
 
 
 def _others(plain: Path) -> Sequence[Path]:

@@ -201,6 +201,7 @@ INTEGRITY_CODES = frozenset(
         "history_invalid",
         "index_invalid",
         "key_outside_validity",
+        "objects_missing",
         "provenance_mismatch",
         "public_key_mismatch",
         "ref_not_allowed",

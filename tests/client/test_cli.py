@@ -15,10 +15,10 @@ import pytest
 from plugreg.cli import EXIT_CODES, EXIT_INTERNAL, exit_code, main
 from plugreg.cli.parser import build_parser
 from plugreg.scaffold import init
-from plugreg.signing import PASSPHRASE
 from plugreg_schemas import errors
 from plugreg_schemas.api import Problem
 from plugreg_schemas.errors import PlugregError
+from plugreg_schemas.key_uris import PASSPHRASE
 from tests.support.goldens import check_golden, run, transcript
 from tests.support.record import OTHER_REGISTRY
 from tests.support.scripted import Answer, serving

@@ -7,16 +7,15 @@ import json
 import subprocess
 import sys
 import types
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, utils
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from plugreg.credentials import named_key
 from plugreg.key_services import ServiceKey
-from plugreg.signing import PASSPHRASE, KeyFile, new_key
+from plugreg.signing import KeyFile, new_key
 from plugreg_schemas.errors import (
     IntegrityError,
     InvalidInput,
@@ -25,13 +24,15 @@ from plugreg_schemas.errors import (
     Temporary,
     UsageError,
 )
+from plugreg_schemas.key_uris import PASSPHRASE
 from plugreg_schemas.trust.envelope import decode_base64
 from plugreg_schemas.trust.verify import verify
 from tests.support.commands import write_plugin
+from tests.support.key_service import DER, SECRET_KEY, SPKI, KeyService, aws
 from tests.support.people import identity, person
 from tests.support.record import ALGORITHMS, publish
 from tests.support.registries import running
-from tests.support.scripted import Answer, Request, serving
+from tests.support.scripted import Answer, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,48 +40,9 @@ if TYPE_CHECKING:
 
     from plugreg.signing import Signer
 
-SECRET = "correct horse battery staple"
-DER, SPKI = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+SECRET = SECRET_KEY
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
 RSA = rsa.generate_private_key(65537, 2048)
-
-
-@dataclass
-class KeyService:
-    """The two calls of AWS KMS that signing takes, over keys that are really there."""
-
-    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
-    shown: ec.EllipticCurvePublicKey | rsa.RSAPublicKey | None = None
-    algorithm: str = "ECDSA_SHA_256"
-    refusal: Answer | None = None
-
-    def __call__(self, request: Request) -> Answer:
-        if self.refusal:
-            return self.refusal
-        asked = json.loads(request.body)
-        assert asked["KeyId"] == "alias/plugins"
-        if request.headers["X-Amz-Target"] == "TrentService.GetPublicKey":
-            public = (self.shown or self.key.public_key()).public_bytes(DER, SPKI)
-            said = {"PublicKey": base64.b64encode(public).decode(), "SigningAlgorithms": [self.algorithm]}
-        else:
-            digest = base64.b64decode(asked["Message"])
-            signature = self.key.sign(digest, ec.ECDSA(utils.Prehashed(hashes.SHA256())))
-            said = {"Signature": base64.b64encode(signature).decode()}
-        return Answer(200, json.dumps(said).encode(), {"Content-Type": "application/x-amz-json-1.1"})
-
-
-def aws(url: str) -> dict[str, str]:
-    """Where the kit finds the service and who it is there; nothing of this machine is asked."""
-    return {
-        "AWS_ENDPOINT_URL_KMS": url,
-        "AWS_DEFAULT_REGION": "eu-central-1",
-        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": "/nowhere",
-        "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
-        "AWS_MAX_ATTEMPTS": "1",
-    }
 
 
 @pytest.fixture

@@ -108,7 +108,12 @@ def settings(headers: dict[str, str]) -> dict[str, Any]:
     return {
         "seed": 5,
         "headers": headers,
-        "parameters": {"path.name": NAME, "path.version": VERSION, "query.plugin": NAME},
+        "parameters": {
+            "path.name": NAME,
+            "path.version": VERSION,
+            "query.plugin": NAME,
+            "query.wait": 1,  # seconds for which an answer may be kept back
+        },
         "generation": {"max-examples": EXAMPLES, "deterministic": True, "no-shrink": True},
         "checks": {name: {"enabled": True} for name in (ADMITTED if headers else CHECKS)}
         | {"enabled": False},

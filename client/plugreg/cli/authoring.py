@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from plugreg import config, credentials, scaffold, signing
 from plugreg.registries import Registries
 from plugreg_schemas.errors import NotAvailable, UsageError
+from plugreg_schemas.key_uris import PASSPHRASE
 from plugreg_schemas.names import PluginName, Ref
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def key_new(args: argparse.Namespace, console: Console) -> int:
     """Run `plugreg key new`."""
     passphrase = ""
     if args.passphrase:
-        passphrase = os.environ.get(signing.PASSPHRASE) or _asked(console, "New passphrase: ")
+        passphrase = os.environ.get(PASSPHRASE) or _asked(console, "New passphrase: ")
     made = signing.new_key(
         config.load(os.environ).keys, args.name, algorithm=args.algorithm, passphrase=passphrase
     )
@@ -352,9 +353,7 @@ def _name_and_version(text: str) -> tuple[str, str]:
 
 def _asked(console: Console, prompt: str) -> str:
     if not console.interactive:
-        raise NotAvailable(
-            "no_terminal", "nobody can be asked for a passphrase", hint=f"set {signing.PASSPHRASE}"
-        )
+        raise NotAvailable("no_terminal", "nobody can be asked for a passphrase", hint=f"set {PASSPHRASE}")
     return console.ask_secret(prompt)
 
 

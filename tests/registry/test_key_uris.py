@@ -1,0 +1,186 @@
+"""The online keys of the index in a key service: `PLUGREG_REGISTRY_KEYS` and `_REVOCATIONS_KEY` as URIs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from plugreg_registry.settings import read_settings
+from plugreg_registry.signers import Keys
+from plugreg_schemas.errors import UsageError
+from tests.registry.test_command import command, refused
+from tests.support.commands import User
+from tests.support.key_service import SECRET_KEY, KeyService, aws
+from tests.support.publisher import Author, ask, plugin
+from tests.support.registries import RegistryProcess, running
+from tests.support.scripted import Answer, serving
+from tests.support.tuf_client import TufClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ONLINE, REVOCATIONS, NEXT = "alias/online", "alias/revocations", "alias/next"
+DOWN = Answer(503, b"{}")
+
+
+@pytest.fixture(scope="module")
+def service() -> KeyService:
+    names = (ONLINE, REVOCATIONS, NEXT)
+    return KeyService(others={name: ec.generate_private_key(ec.SECP256R1()) for name in names})
+
+
+@pytest.fixture(scope="module")
+def cloud(service: KeyService) -> Iterator[dict[str, str]]:
+    """The environment in which the keys are named and found."""
+    with serving(service) as server:
+        yield aws(server.url) | {
+            "PLUGREG_REGISTRY_KEYS": f"awskms:{ONLINE}",
+            "PLUGREG_REGISTRY_REVOCATIONS_KEY": f"awskms:{REVOCATIONS}",
+        }
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory, cloud: dict[str, str]) -> Iterator[RegistryProcess]:
+    with running(tmp_path_factory.mktemp("registry") / "data", environment=cloud) as registry:
+        yield registry
+
+
+def warnings(registry: RegistryProcess) -> list[str]:
+    found: list[str] = ask(registry.url + "readyz").json()["warnings"]
+    return found
+
+
+def said(registry: RegistryProcess, cloud: dict[str, str], *words: str) -> str:
+    done = command(*words, "--data", str(registry.data), environment=cloud)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def test_no_online_key_is_in_a_file_and_readers_verify_what_the_service_signed(
+    registry: RegistryProcess, tmp_path: Path
+) -> None:
+    author = Author(registry.url, registry.id)
+    assert author.publish(plugin("kept"), "kept").status == 201
+    files = {
+        str(path.relative_to(registry.data / "keys")) for path in (registry.data / "keys").rglob("*.pem")
+    }
+    assert files == {"offline/root.pem", "offline/targets.pem"}
+    listed = json.loads(TufClient(tmp_path / "tuf", registry.url).target("plugins/kept.json") or b"")
+    assert listed["name"] == "kept"
+    assert warnings(registry) == ["root_keys_online"]
+
+
+def test_the_client_follows_it_with_and_without_a_network(registry: RegistryProcess, tmp_path: Path) -> None:
+    author = Author(registry.url, registry.id)
+    assert author.publish(plugin("followed"), "followed").status == 201
+    user = User(tmp_path)
+    user.run("registry", "add", registry.url)
+    user.run("install", "followed", "--yes")
+    user.run("install", "followed", "--offline", "--yes")
+
+
+def test_revocations_are_signed_by_a_key_of_their_own(
+    registry: RegistryProcess, cloud: dict[str, str], tmp_path: Path
+) -> None:
+    said(registry, cloud, "revoke", "name", "gone", "--level", "warn", "--reason", "a test")
+    client = TufClient(tmp_path / "tuf", registry.url)
+    (entry,) = json.loads(client.target("revocations.json") or b"")["entries"]
+    assert entry["value"] == "gone"
+
+
+def test_a_service_that_is_away_stops_no_reader_and_what_waits_comes_when_it_is_back(
+    registry: RegistryProcess, service: KeyService, tmp_path: Path
+) -> None:
+    author = Author(registry.url, registry.id)
+    assert author.publish(plugin("before"), "before").status == 201
+    service.refusal = DOWN
+    try:
+        answer = author.publish(plugin("during"), "during")
+        assert answer.status in {202, 503}, answer
+        assert ask(registry.url + "index/plugins/before.json").status == 200
+        assert ask(registry.url + "readyz").status == 200
+    finally:
+        service.refusal = None
+    end = time.monotonic() + 60
+    while ask(registry.url + "index/plugins/during.json").status == 404 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert TufClient(tmp_path / "tuf", registry.url).target("plugins/during.json")
+    assert SECRET_KEY not in "".join(registry.log)
+
+
+def test_keys_move_into_a_service_to_another_key_and_back(
+    tmp_path: Path, cloud: dict[str, str], service: KeyService
+) -> None:
+    keys = tmp_path / "data" / "keys"
+    with running(tmp_path / "data") as registry:
+        author = Author(registry.url, registry.id)
+        assert author.publish(plugin("moved"), "moved").status == 201
+    every, some = {"snapshot", "timestamp", "index", "revocations"}, ("snapshot", "timestamp", "index")
+    folder = aws(cloud["AWS_ENDPOINT_URL_KMS"])
+    for number, (environment, roles, left) in enumerate(
+        (
+            (cloud, (), set()),
+            (cloud | {"PLUGREG_REGISTRY_KEYS": f"awskms:{NEXT}"}, some, set()),
+            (folder, (), every),
+        )
+    ):
+        with running(tmp_path / "data", environment=environment) as registry:
+            said(registry, environment, "rotate", *roles)
+            assert {path.stem for path in keys.glob("*.pem")} == left
+            author, version = Author(registry.url, registry.id, author.key), f"1.{number}.1"
+            assert author.publish(plugin("moved", version), "moved", version).status == 201
+            for reader in (
+                TufClient(tmp_path / "follows", registry.url),
+                TufClient(tmp_path / f"new{number}", registry.url),
+            ):
+                shown = json.loads(reader.target("plugins/moved.json") or b"")
+                assert version in {entry["version"] for entry in shown["versions"]}
+
+
+def test_a_key_that_signs_already_is_not_rotated_to_itself(
+    registry: RegistryProcess, cloud: dict[str, str]
+) -> None:
+    before = sorted(path.name for path in (registry.objects / "index/metadata").glob("*.root.json"))
+    done = command("rotate", "--data", str(registry.data), environment=cloud)
+    assert "signs for it already" in refused(done, 2)
+    assert sorted(p.name for p in (registry.objects / "index/metadata").glob("*.root.json")) == before
+
+
+def test_a_service_that_is_away_at_the_first_start_is_named(tmp_path: Path, cloud: dict[str, str]) -> None:
+    away = cloud | {"AWS_ENDPOINT_URL_KMS": "http://127.0.0.1:9"}
+    done = command("init", "--data", str(tmp_path / "data"), environment=away)
+    assert f"`awskms:{ONLINE}` does not answer" in refused(done, 8)
+    assert command("init", "--data", str(tmp_path / "data"), environment=cloud).returncode == 0
+
+
+def test_a_file_by_its_uri_signs(tmp_path: Path) -> None:
+    key = Keys(tmp_path / "made").make("index")
+    settings = read_settings(
+        {"PLUGREG_REGISTRY_KEYS": f"file2:{tmp_path / 'made' / 'index.pem'}"}, str(tmp_path / "data")
+    )
+    keys = Keys(settings.keys, uris=settings.key_uris)
+    assert settings.keys == tmp_path / "data" / "keys"
+    named = (key.public_key.keyid,)
+    assert {keys.signer(role, named).public_key for role in ("snapshot", "timestamp", "index")} == {
+        key.public_key
+    }
+    assert keys.find("revocations", named) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"KEYS": "awskms:alias/a", "REVOCATIONS_KEY": "awskms:alias/a"}, "of their own"),
+        ({"REVOCATIONS_KEY": "/some/folder"}, "no URI"),
+        ({"REVOCATIONS_KEY": "nothing:here"}, "no URI"),
+    ],
+)
+def test_uris_that_cannot_be_meant(tmp_path: Path, settings: dict[str, str], word: str) -> None:
+    with pytest.raises(UsageError) as found:
+        read_settings({f"PLUGREG_REGISTRY_{name}": value for name, value in settings.items()}, str(tmp_path))
+    assert word in str(found.value.findings[0].message)
