@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, rsa
 
 from plugreg.signing import (
-    PASSPHRASE,
     KeyFile,
     choose_key,
     key_identity,
@@ -21,6 +20,7 @@ from plugreg.signing import (
     read_public_key,
 )
 from plugreg_schemas.errors import Conflict, InvalidInput, NotAvailable, PlugregError, UsageError
+from plugreg_schemas.key_uris import PASSPHRASE
 from plugreg_schemas.trust.envelope import decode_base64
 from plugreg_schemas.trust.verify import verify
 from tests.support.record import ALGORITHMS, publish

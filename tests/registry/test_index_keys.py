@@ -88,8 +88,8 @@ class TestKeys:
     def test_a_key_that_the_index_does_not_name_signs_nothing(self, tmp_path: Path) -> None:
         with here(tmp_path / "data") as (settings, registry):
             author = Author("", registry.ref.id)
-            foreign = Keys(tmp_path / "foreign").make("index").private_bytes
-            (settings.keys / "index.pem").write_bytes(foreign)
+            Keys(tmp_path / "foreign").make("index")
+            (tmp_path / "foreign" / "index.pem").replace(settings.keys / "index.pem")
             with pytest.raises(Temporary, match="index_key_missing"):
                 publish(registry.services.publishing, author, "demo")
             assert not (settings.objects / "index" / "plugins" / "demo.json").exists()
