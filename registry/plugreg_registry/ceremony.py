@@ -28,7 +28,7 @@ from plugreg_registry.signed_files import BIN_LIFETIME, LIFETIMES, RootFile, put
 from plugreg_registry.signers import OFFLINE, ONLINE
 from plugreg_schemas.api import DISCOVERY_PATH, RootRef
 from plugreg_schemas.documents import canonical_json, parse_json
-from plugreg_schemas.errors import Conflict, InvalidInput, NotAvailable
+from plugreg_schemas.errors import Conflict, InvalidInput, NotAvailable, UsageError
 from plugreg_schemas.fields import read_model
 from plugreg_schemas.index import (
     BIN_PREFIX,
@@ -73,7 +73,8 @@ def found(files: SignedFiles, trusted: Trusted, plugins: int, now: datetime) -> 
     """Make the index of a registry that has none, listing nothing yet; `plugins` says how many will come.
 
     Raises:
-        UsageError: `keys_unusable`, `key_unreadable`. NotAvailable: `offline_keys_missing`.
+        UsageError: `keys_unusable`, `key_unreadable`, `keys_not_apart`.
+        NotAvailable: `offline_keys_missing`.
     """
     root = files.root() or make_root(files, trusted.registry, now)
     trust = trust_document(trusted.registry, new_admins(None, trusted.admins or (), now))
@@ -104,6 +105,7 @@ def make_root(files: SignedFiles, registry: str, now: datetime) -> RootFile:
         unrecognized_fields={ROOT_MEMBER: {"registry": registry}},
     )
     keys = {role: files.keys.make(role) for role in (*OFFLINE, *ONLINE)}
+    check_apart({role: signer.public_key for role, signer in keys.items()})
     for role in root.roles:
         root.add_key(keys[role].public_key, role)
     content = serialized(root, (keys["root"],))
@@ -113,6 +115,21 @@ def make_root(files: SignedFiles, registry: str, now: datetime) -> RootFile:
     if made is None:
         raise NotAvailable("index_missing", "the root of the index is not in the store")
     return made
+
+
+def check_apart(keys: Mapping[str, Key]) -> None:
+    """Refuse to let one key sign revocations and anything else: who steals it could hide that it was stolen.
+
+    Raises:
+        UsageError: `keys_not_apart`.
+    """
+    for role, key in keys.items():
+        if role != REVOCATIONS_ROLE and key.keyid == keys[REVOCATIONS_ROLE].keyid:
+            raise UsageError(
+                "keys_not_apart",
+                f"revocations and `{role}` would be signed by the same key",
+                hint="name another key with `PLUGREG_REGISTRY_REVOCATIONS_KEY`",
+            )
 
 
 def _key_of(role: str, root: Root, key: Mapping[str, Key]) -> tuple[str, Sequence[str]]:

@@ -102,6 +102,8 @@ class Warnings:
     def _found(self, state: State, now: datetime) -> Iterator[str]:
         if not all(_can_sign(self.files.next(state, now), role) for role in ONLINE):
             yield "index_keys_missing"
+        if self.files.keys.failing:
+            yield "key_service_failing"
         here = {role: _key_is_here(self.files, state, role) for role in OFFLINE}
         if any(here.values()):
             yield "root_keys_online"

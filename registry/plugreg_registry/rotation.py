@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Final
 
 from tuf.api.metadata import Delegations, SuccinctRoles, Targets
 
-from plugreg_registry.ceremony import announce_root, delegations, new_admins, signed_trust, trust_targets
+from plugreg_registry.ceremony import (
+    announce_root,
+    check_apart,
+    delegations,
+    new_admins,
+    signed_trust,
+    trust_targets,
+)
 from plugreg_registry.signed_files import LIFETIMES, RootFile, serialized
 from plugreg_registry.signers import OFFLINE, ONLINE
 from plugreg_schemas.errors import Conflict, Temporary, UsageError
@@ -67,7 +74,7 @@ class Rotation:
         """Rotate, and return the new root. While this goes on, nobody publishes.
 
         Raises:
-            UsageError: `trust_config_missing`, `keys_unusable`, `key_not_new`.
+            UsageError: `trust_config_missing`, `keys_unusable`, `key_not_new`, `keys_not_apart`.
             NotAvailable: `offline_keys_missing`, `index_missing`.
             Temporary: `index_busy`, `index_moved`: another process has the index, or has changed it
             meanwhile; `index_key_missing`.
@@ -123,10 +130,10 @@ class Rotation:
             old = keys.find(role, named) if may_be_lost else keys.signer(role, named)
             ring[role] = [old] if old is not None else []
         for role in self.roles:  # only now: whoever lacks a key makes none
-            new = keys.make(role, _NEXT)
-            if any(old.public_key.keyid == new.public_key.keyid for old in ring[role]):
-                raise _not_new(role)
-            ring[role].append(new)
+            ring[role].append(keys.make(role, _NEXT))
+        if self.roles and all(_is_same(ring[role]) for role in self.roles):
+            raise _not_new(self.roles)
+        check_apart({role: ring[role][-1].public_key for role in ONLINE})
         return ring
 
     def _publish(
@@ -196,10 +203,15 @@ def named_for(state: State, role: str) -> Sequence[str]:
     return keyids
 
 
-def _not_new(role: str) -> UsageError:
+def _is_same(signers: Sequence[Signer]) -> bool:
+    """Whether a role would get the key that it has: a service was not asked for another one."""
+    return len({signer.public_key.keyid for signer in signers}) < len(signers)
+
+
+def _not_new(roles: Collection[str]) -> UsageError:
     return UsageError(
         "key_not_new",
-        f"the key that the settings name for `{role}` signs for it already",
+        f"the keys that the settings name for {', '.join(roles)} sign already",
         hint="make another key where it is kept and name that one, or leave the role away; "
         "`--keep-keys` signs with the keys there are",
     )

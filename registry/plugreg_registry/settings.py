@@ -47,6 +47,7 @@ PLUGREG_REGISTRY_QUOTA_SIZE      bytes of all bundles of one identity; 0: any 0
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -94,6 +95,8 @@ MAX_SESSIONS: Final = 1_000_000
 MAX_REQUESTS_PER_MINUTE: Final = 10_000_000
 MAX_DATABASE_CONNECTIONS: Final = 1000
 
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""How a URI begins; one letter alone is a drive."""
 _LIMITS: Final = tuple(limit.name for limit in fields(Limits))
 _QUOTAS: Final = tuple(quota.name for quota in fields(Quotas))
 _NAMES: Final = (
@@ -293,7 +296,11 @@ class _Reader:
 
     def keys(self, default: Path) -> Path:
         text = self.given.get("KEYS")
-        return default if text is None or is_key_uri(text) else Path(text).absolute()
+        if text is None or is_key_uri(text):
+            return default
+        if _SCHEME.match(text):
+            self.refuse("KEYS", f"{quoted(text)} is no folder, and no URI such as `awskms:alias/NAME`")
+        return Path(text).absolute()
 
     def key_uris(self) -> dict[str, str]:
         online, own = self.given.get("KEYS", ""), self.given.get("REVOCATIONS_KEY", "")

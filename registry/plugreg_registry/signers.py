@@ -134,6 +134,11 @@ class Keys:
                 hint="the registry's operator must run `plugreg-registry rotate`",
             )
 
+    @property
+    def failing(self) -> bool:
+        """Whether a key in a service could not sign when it was last wanted."""
+        return any(isinstance(signer, ServiceSigner) and signer.failed for signer in self._opened.values())
+
     def settle(self, role: str, named: Collection[str]) -> None:
         """Give the key of a role that is named its plain name `<role>.pem`, and remove the role's other keys.
 
@@ -178,6 +183,8 @@ class ServiceSigner(Signer):
     def __init__(self, uri: str, service: Signer) -> None:
         self._uri = uri
         self._service = service
+        self.failed = False
+        """Whether the last signature could not be had."""
 
     @property
     def public_key(self) -> Key:
@@ -197,6 +204,7 @@ class ServiceSigner(Signer):
         Raises:
             Temporary: `key_service_unreachable`, `key_service_failed`.
         """
+        self.failed = True
         try:
             with explaining(self._uri):
                 signature = self._service.sign(payload)
@@ -205,6 +213,7 @@ class ServiceSigner(Signer):
             raise
         except PlugregError as error:  # readers are served, and the next attempt may succeed
             raise Temporary("key_service_failed", error.message, hint=error.hint) from None
+        self.failed = False
         return signature
 
 

@@ -336,6 +336,13 @@ run_supervised(main)
 """
 
 
+LISTENING = """
+import signal
+signal.signal({number}, signal.default_int_handler if {number} == signal.SIGINT else signal.SIG_DFL)
+"""
+"""Whoever started the tests may ignore a signal, as `nohup` does, and that is inherited."""
+
+
 @needs_proc
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -343,14 +350,18 @@ run_supervised(main)
 def test_h1_a_signal_to_plugreg_itself_leaves_nothing(
     tmp_path: Path, signum: signal.Signals, code: int
 ) -> None:
-    host = subprocess.Popen([sys.executable, "-c", HOST], cwd=tmp_path, stdout=-1, stderr=-1)
+    code_of_host = f"{LISTENING.format(number=int(signum))}\n{HOST}"
+    host = subprocess.Popen([sys.executable, "-c", code_of_host], cwd=tmp_path, stdout=-1, stderr=-1)
     assert host.stdout is not None
     assert host.stderr is not None
     with host, host.stdout, host.stderr:
-        assert host.stdout.readline() == b"ready\n"
-        assert len(left_running(host.pid)) >= 4
-        host.send_signal(signum)
-        assert host.wait(30) == code
+        try:
+            assert host.stdout.readline() == b"ready\n"
+            assert len(left_running(host.pid)) >= 4
+            host.send_signal(signum)
+            assert host.wait(30) == code
+        finally:
+            host.kill()
     assert left_running(host.pid) == []
 
 

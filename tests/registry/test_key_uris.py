@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from plugreg_registry.app import prepare
+from plugreg_registry.operating import rotate
+from plugreg_registry.rotation import Rotation
 from plugreg_registry.settings import read_settings
+from plugreg_registry.signers import ONLINE as ONLINE_ROLES
 from plugreg_registry.signers import Keys
 from plugreg_schemas.errors import UsageError
 from tests.registry.test_command import command, refused
@@ -104,12 +108,14 @@ def test_a_service_that_is_away_stops_no_reader_and_what_waits_comes_when_it_is_
         assert answer.status in {202, 503}, answer
         assert ask(registry.url + "index/plugins/before.json").status == 200
         assert ask(registry.url + "readyz").status == 200
+        assert "key_service_failing" in warnings(registry)
     finally:
         service.refusal = None
     end = time.monotonic() + 60
     while ask(registry.url + "index/plugins/during.json").status == 404 and time.monotonic() < end:
         time.sleep(0.2)
     assert TufClient(tmp_path / "tuf", registry.url).target("plugins/during.json")
+    assert "key_service_failing" not in warnings(registry)
     assert SECRET_KEY not in "".join(registry.log)
 
 
@@ -147,8 +153,40 @@ def test_a_key_that_signs_already_is_not_rotated_to_itself(
 ) -> None:
     before = sorted(path.name for path in (registry.objects / "index/metadata").glob("*.root.json"))
     done = command("rotate", "--data", str(registry.data), environment=cloud)
-    assert "signs for it already" in refused(done, 2)
+    assert "sign already" in refused(done, 2)
     assert sorted(p.name for p in (registry.objects / "index/metadata").glob("*.root.json")) == before
+
+
+def test_a_rotation_to_a_service_that_was_cut_off_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is written, the root is not: of the wanted roles some have their new keys by then."""
+    made = {role: Keys(tmp_path / "made").make(role) for role in ("index", "revocations")}
+    data = str(tmp_path / "data")
+    prepare(read_settings({}, data))
+    uris = {"KEYS": "index", "REVOCATIONS_KEY": "revocations"}
+    settings = read_settings(
+        {f"PLUGREG_REGISTRY_{name}": f"file2:{tmp_path / 'made' / role}.pem" for name, role in uris.items()},
+        data,
+    )
+    monkeypatch.setattr(Rotation, "_put_root", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        rotate(settings, ONLINE_ROLES, None, rest=0)
+    monkeypatch.undo()
+    rotate(settings, ONLINE_ROLES, None, rest=0)
+    root = json.loads((tmp_path / "data/objects/index/metadata/2.root.json").read_bytes())["signed"]
+    assert root["roles"]["snapshot"]["keyids"] == [made["index"].public_key.keyid]
+
+
+def test_two_names_of_one_key_do_not_sign_revocations_and_the_rest(tmp_path: Path) -> None:
+    made = Keys(tmp_path / "made")
+    made.make("index")
+    (tmp_path / "made" / "twin.pem").write_bytes((tmp_path / "made" / "index.pem").read_bytes())
+    names = {"PLUGREG_REGISTRY_KEYS": "index", "PLUGREG_REGISTRY_REVOCATIONS_KEY": "twin"}
+    environment = {name: f"file2:{tmp_path / 'made' / key}.pem" for name, key in names.items()}
+    with pytest.raises(UsageError) as found:
+        prepare(read_settings(environment, str(tmp_path / "data")))
+    assert found.value.code == "keys_not_apart"
 
 
 def test_a_service_that_is_away_at_the_first_start_is_named(tmp_path: Path, cloud: dict[str, str]) -> None:
@@ -177,6 +215,8 @@ def test_a_file_by_its_uri_signs(tmp_path: Path) -> None:
     [
         ({"KEYS": "awskms:alias/a", "REVOCATIONS_KEY": "awskms:alias/a"}, "of their own"),
         ({"REVOCATIONS_KEY": "/some/folder"}, "no URI"),
+        ({"KEYS": "awskm:alias/a"}, "no folder"),
+        ({"KEYS": "envvar:KEY"}, "no folder"),
         ({"REVOCATIONS_KEY": "nothing:here"}, "no URI"),
     ],
 )
