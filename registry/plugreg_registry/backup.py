@@ -32,6 +32,7 @@ from plugreg_schemas.api import DISCOVERY_PATH
 from plugreg_schemas.errors import IntegrityError, NotAvailable, Temporary, UsageError
 from plugreg_schemas.index import metadata_key
 from plugreg_schemas.names import Digest
+from plugreg_schemas.statement import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +98,7 @@ def _copy(settings: Settings, registry: Registry, archive: Archive, scratch: Pat
     wanted |= {key: _digest(key) for key in recorded}
     copying = _Copying(archive, registry.blobs, wanted)
     at_once(copying.one, wanted)
-    missing = sorted(key for key in copying.missing if not _is_withdrawn(registry, recorded.get(key)))
+    missing = sorted(key for key in copying.missing if not _is_withdrawn(registry, key, recorded.get(key)))
     if lost := [key for key in missing if not key.startswith(_RECORDED)]:
         raise Temporary(
             "index_unusable",
@@ -185,10 +186,21 @@ def _digest(key: str) -> Digest:
     return Digest.from_hex(key.rpartition("/")[2].removesuffix(".json"))
 
 
-def _is_withdrawn(registry: Registry, plugin: str | None) -> bool:
-    """Whether a plugin was removed: then its bundles are gone on purpose."""
+def _is_withdrawn(registry: Registry, key: str, plugin: str | None) -> bool:
+    """Whether a removal took the bundle that lies under a key. Lifting the removal brings none back."""
     record = registry.index.releases.find(plugin) if plugin else None
-    return record is not None and record.history.state == "removed"
+    if record is None:
+        return False
+    removals = [
+        statement.accepted_at
+        for statement in record.statements
+        if isinstance(said := statement.signed().statement.predicate, Status) and said.state == "removed"
+    ]
+    return any(
+        blob_key(release.digest) == key and release.published_at <= removed
+        for release in record.releases
+        for removed in removals
+    )
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from plugreg_registry.settings import read_settings
 from plugreg_schemas.documents import canonical_json
 from tests.support.people import identity, person, publish
 from tests.support.postgres import NEWEST
-from tests.support.publisher import Author, plugin
+from tests.support.publisher import Author, Key, plugin
 from tests.support.registries import RegistryProcess, registry_environment, running
 from tests.support.s3 import opened
 
@@ -365,3 +365,23 @@ def test_killed_in_the_middle_a_backup_and_a_restore_are_simply_run_again(
 def test_every_table_is_kept_or_made_again(source: Path) -> None:
     assert set(rows(source)) == set(KEPT)
     assert {"registry", "plugins", "statements", "releases", "audit", "tokens"} <= set(KEPT)
+
+
+def test_bundles_that_a_removal_took_are_not_missed_even_when_it_is_lifted(tmp_path: Path) -> None:
+    admin = Key()
+    settings = {"PLUGREG_REGISTRY_ADMINS": f"key:{admin.id}"}
+    with running(tmp_path / "data", environment=settings) as process:
+        author = Author(process.url, process.id)
+        assert author.publish(plugin("leaky"), "leaky").status == 201
+        moderator = Author(process.url, process.id, admin)
+        for state in ("removed", "active"):
+            assert moderator.state("status", "leaky", state=state, reason="a secret").status == 201
+            done = say("backup", tmp_path / state, "--data", tmp_path / "data")
+            assert done["registry"] == process.id
+        time.sleep(1.1)  # times are of one second
+        assert author.publish(plugin("leaky", "1.1.0"), "leaky", "1.1.0").status == 201
+    newest = max((tmp_path / "data/objects/blobs/sha256").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    newest.unlink()
+    assert "error: 1 objects are missing" in refused(
+        4, "backup", tmp_path / "lost", "--data", tmp_path / "data"
+    )
