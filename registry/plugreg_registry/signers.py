@@ -195,8 +195,15 @@ class ServiceSigner(Signer):
     def from_priv_key_uri(
         cls, priv_key_uri: str, public_key: Key, secrets_handler: SecretsHandler | None = None
     ) -> Signer:
-        """See `Signer`: not the way here."""
-        raise NotImplementedError(priv_key_uri, public_key, secrets_handler)
+        """See `Signer`. The service is asked for the public half, so one that is given has to be the same.
+
+        Raises:
+            ValueError: it is another one. PlugregError: as `key_uris.open_key`.
+        """
+        opened = open_key(priv_key_uri, secrets_handler or secrets_of(priv_key_uri, os.environ))[0]
+        if opened.public_key != public_key:
+            raise ValueError(f"the key {priv_key_uri} is not the one that is wanted")
+        return cls(priv_key_uri, opened)
 
     def sign(self, payload: bytes) -> Signature:
         """See `Signer`.
@@ -204,14 +211,15 @@ class ServiceSigner(Signer):
         Raises:
             Temporary: `key_service_unreachable`, `key_service_failed`.
         """
-        self.failed = True
         try:
             with explaining(self._uri):
                 signature = self._service.sign(payload)
                 self.public_key.verify_signature(signature, payload)
         except Temporary:
+            self.failed = True
             raise
         except PlugregError as error:  # readers are served, and the next attempt may succeed
+            self.failed = True
             raise Temporary("key_service_failed", error.message, hint=error.hint) from None
         self.failed = False
         return signature

@@ -13,6 +13,7 @@ from plugreg_registry import tokens
 from plugreg_registry.databases import read_server
 from plugreg_registry.feeds import AUDIT, CHANGES, Feeds, read_slice
 from plugreg_registry.metadata.database import open_database
+from plugreg_registry.metadata.journal import DatabaseJournal
 from plugreg_registry.metadata.tokens import DatabaseTokens
 from plugreg_schemas.errors import Conflict, UsageError
 from tests.registry.test_tokens import NOW, get
@@ -21,9 +22,9 @@ from tests.support.publisher import Author, plugin
 from tests.support.registries import RegistryProcess, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from plugreg_registry.records import AuditEntry
+    from sqlalchemy import Engine
 
 DATABASES = ("sqlite", NEWEST)
 CONNECTIONS = 40
@@ -197,22 +198,8 @@ def test_a_question_that_is_none(question: list[tuple[str, str]], code: str) -> 
         read_slice([("wait", "1")], AUDIT)
 
 
-class Nothing:
-    """A journal without entries."""
-
-    def record(self, entries: Sequence[AuditEntry]) -> None:
-        raise NotImplementedError
-
-    def read(self, after: int = 0, limit: int = 100) -> Sequence[tuple[int, AuditEntry]]:
-        del after, limit
-        return ()
-
-    def newest(self) -> int:
-        return 0
-
-
-def test_a_registry_without_entries_has_an_empty_page() -> None:
-    feeds = Feeds(Nothing())
+def test_a_registry_without_entries_has_an_empty_page(engine: Engine) -> None:
+    feeds = Feeds(DatabaseJournal(engine))
     page = feeds.changes(read_slice([], CHANGES))
     assert (page.changes, page.next) == ((), "0")
     with pytest.raises(Conflict, match="cursor_ahead"):

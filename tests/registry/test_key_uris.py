@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +15,8 @@ from plugreg_registry.operating import rotate
 from plugreg_registry.rotation import Rotation
 from plugreg_registry.settings import read_settings
 from plugreg_registry.signers import ONLINE as ONLINE_ROLES
-from plugreg_registry.signers import Keys
-from plugreg_schemas.errors import UsageError
+from plugreg_registry.signers import Keys, ServiceSigner
+from plugreg_schemas.errors import Temporary, UsageError
 from tests.registry.test_command import command, refused
 from tests.support.commands import User
 from tests.support.key_service import SECRET_KEY, KeyService, aws
@@ -26,7 +27,6 @@ from tests.support.tuf_client import TufClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ONLINE, REVOCATIONS, NEXT = "alias/online", "alias/revocations", "alias/next"
 DOWN = Answer(503, b"{}")
@@ -176,6 +176,23 @@ def test_a_rotation_to_a_service_that_was_cut_off_is_run_again(
     rotate(settings, ONLINE_ROLES, None, rest=0)
     root = json.loads((tmp_path / "data/objects/index/metadata/2.root.json").read_bytes())["signed"]
     assert root["roles"]["snapshot"]["keyids"] == [made["index"].public_key.keyid]
+
+
+def test_a_signature_by_another_key_than_the_service_shows_is_never_used(
+    cloud: dict[str, str], service: KeyService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in cloud.items():
+        monkeypatch.setenv(name, value)
+    uri = f"awskms:{NEXT}"
+    keys = Keys(Path("nowhere"), uris={"index": uri})
+    (signer,) = keys.all("index")
+    assert ServiceSigner.from_priv_key_uri(uri, signer.public_key).public_key == signer.public_key
+    monkeypatch.setitem(service.others, NEXT, service.others[ONLINE])
+    with pytest.raises(ValueError, match=NEXT):
+        ServiceSigner.from_priv_key_uri(uri, signer.public_key)
+    with pytest.raises(Temporary, match="key_service_failed"):
+        signer.sign(b"payload")
+    assert keys.failing
 
 
 def test_two_names_of_one_key_do_not_sign_revocations_and_the_rest(tmp_path: Path) -> None:
